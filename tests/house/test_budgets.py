@@ -17,6 +17,7 @@ from adapters.http import application
 from adapters.store.memory import MemoryStore
 from adapters.web.surface import WebConfig, WebSurface
 from adapters.web.views import Console
+from bot.answers.about.document import csv_text
 from bot.cards.card import Card
 from bot.errors import OutOfTime, OverBudget, WrongInput
 from bot.grammar import turns as budgets
@@ -92,7 +93,7 @@ async def console(answer: Callable[[Request], Any]) -> AsyncIterator[str]:
     """Serve the console on loopback."""
     surface = WebSurface(
         WebConfig(),
-        Console(answer, lambda: NOON, lambda: {}, lambda: "", effect_of, window_of),
+        Console(answer, lambda: NOON, lambda: {}, lambda: "", effect_of, window_of, csv_text),
         MemoryStore(),
     )
     runner = web.AppRunner(application([surface]), handler_cancellation=True)
