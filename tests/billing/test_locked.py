@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from adapters.billing.bill import Bill, open_billing
+from adapters.billing.bill import USUAL, Bill, open_billing
 from bot.model.window import EVER
 from tests.billing.conftest import line, write_csv
 
@@ -118,3 +119,14 @@ def test_a_query_can_be_interrupted_from_another_thread(bill: Bill) -> None:
             ).fetchall()
         stop.join()
     assert bill.tally(EVER, ()).total.net == 1
+
+
+def test_what_memory_does_not_hold_is_written_where_the_bot_keeps_its_files(
+    bill: Bill, tmp_path: Path
+) -> None:
+    place = tmp_path / "state" / "scratch"
+    for _ in range(2):
+        opened = open_billing(tmp_path / "recording", replace(USUAL, scratch=place))
+        with opened._cursor() as db:
+            ((spills,),) = db.execute("SELECT current_setting('temp_directory')").fetchall()
+        assert Path(spills).parent == place
