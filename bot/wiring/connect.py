@@ -327,15 +327,15 @@ def test_platform(connecting: Connecting, platform: str, address: str) -> None:
         )
     trial = Trial(address)
     asyncio.run(send_trial(trial, settings, platform, connecting.wait, connecting.say))
-    if trial.address and trial.address != address:
-        connecting.drafts.set({"route": routed_to(settings, trial.address)})
     if not trial.address:
         connecting.say("  No channel was heard. 'trnbot connect test' listens again.")
+        return
+    if trial.address != address:
+        connecting.drafts.set({"route": routed_to(settings, trial.address)})
     if not trial.presser:
-        if trial.address:
-            connecting.say(
-                "  Nobody pressed; the message is there. 'trnbot connect test' sends another."
-            )
+        connecting.say(
+            "  Nobody pressed; the message is there. 'trnbot connect test' sends another."
+        )
         return
 
     who = trial.presser.name or trial.presser.id

@@ -278,6 +278,16 @@ def test_nobody_who_presses_is_said_and_changes_nothing(take, hand, slack, tmp_p
     assert "admins" not in (tmp_path / "trnbot.toml").read_text()
 
 
+def test_a_team_in_which_nobody_speaks_is_said(hand, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drafts = Drafts(tmp_path / "trnbot.toml", {"TRNBOT_TEAMS_DEVELOPMENT": "1", "TRNBOT_PORT": "0"})
+    run(Connecting(drafts, hand.prompt(), timedelta(seconds=0.01)), ["test"])
+    assert "type @trnbot hello in the channel" in hand.text
+    assert "No channel was heard" in hand.text
+    assert "Nobody pressed" not in hand.text
+    assert not (tmp_path / "trnbot.toml").exists()
+
+
 def test_permissions_that_are_missing_offer_one_command(take, hand, world):
     world.standin.faults.denied = {"ec2:DescribeVolumes"}
     hand.answers["permissions"] = "stack"
