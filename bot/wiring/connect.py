@@ -42,6 +42,7 @@ from bot.wiring.verbs import Options
 
 _WAIT = timedelta(minutes=2)
 """How long a test waits for somebody who sees it."""
+_ANOTHER = "another"
 FIRST_DAYS: Mapping[str, str] = {
     "a minute": "what runs, what it costs an hour, what the last six hours show",
     "an hour": "what CloudWatch still holds of two weeks: what is usual; the bill so far",
@@ -198,11 +199,15 @@ def connect_bill(connecting: Connecting) -> None:
     made = {"aws.events": [outputs.events], "aws.stream": [outputs.stream]}
     connecting.drafts.set({key: value for key, value in made.items() if value != [""]})
 
+    address = _ANOTHER
     if found:
-        choices = [(address, address) for address in found]
-        choices.append(("", "none: Cost Explorer, by day, which bills $0.01 a call"))
+        choices = [
+            *((address, address) for address in found),
+            ("", "none: Cost Explorer, by day, which bills $0.01 a call"),
+            (_ANOTHER, "another place: type its address"),
+        ]
         address = connecting.prompt.choose("Where the bill is delivered", choices, found[0])
-    else:
+    if address == _ANOTHER:
         address = connecting.prompt.ask("Where the bill is delivered (s3://…, empty: none)")
     if not address:
         most = price_of("ce", "get_cost_and_usage", settings["aws.explorer_calls"])
@@ -212,8 +217,8 @@ def connect_bill(connecting: Connecting) -> None:
             f"  The stack makes an export, for nothing: {STACK_COMMAND}",
         )
         return
+    connecting.say(f"  {address}: {_delivered(settings, address)}")
     connecting.drafts.set({"aws.billing": address})
-    connecting.say(f"  {address}: {_delivered(connecting.settings, address)}")
 
 
 def _delivered(settings: Settings, address: str) -> str:
