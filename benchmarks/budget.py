@@ -140,7 +140,7 @@ def labelled(seed: int, scenario: str) -> Weeks:
 def alert_of(label: Mapping[str, Any]) -> Alert:
     """Return the alert of a watch that sees a label as soon as the contract lets it."""
     start, end = (datetime.fromisoformat(label[name]) for name in ("start", "end"))
-    labels = Labels.of(label["labels"])
+    labels = Labels(**label["labels"])
     waste = None
     if label["usd"] is not None:
         usd = Decimal(str(label["usd"]))

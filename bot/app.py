@@ -27,7 +27,7 @@ from bot.model.alert import leading
 from bot.model.notification import Notification
 from bot.model.policy import Attempt
 from bot.model.reading import Reading, Shares
-from bot.model.request import Effect, Manner, Request, Role
+from bot.model.request import Effect, Manner, Request
 from bot.ports import Ports, State, StateUpdate
 from bot.ports.work import Lane, audit, within
 from bot.watch.deliver import PRESS_S, TICK_S, Aside, Decided, Delivery, decide, surface_of
@@ -341,13 +341,6 @@ class App:
                     reading = await asyncio.to_thread(self._watch.read, now)
                 decided = self._decide(notify(state, alerts, rules, now), state, reading)
                 await self._send(decided, StateUpdate(alerts=changed), now, PRESS_S)
-
-    async def role(self, user: str) -> Role:
-        """Return the role of a person.
-
-        Raise `Unavailable` when their platform must be asked and does not tell.
-        """
-        return await self._access.role(user, self.ports.site.people)
 
     def _decide(
         self, notifications: Sequence[Notification], state: State, reading: Reading

@@ -37,7 +37,7 @@ def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[LabelledIncident]:
     return [
         LabelledIncident(
             Cause(row["cause"]),
-            Labels.of({k: v for k, v in row.get("labels", {}).items() if k in NAMES}),
+            Labels(**{k: v for k, v in row.get("labels", {}).items() if k in NAMES}),
             Window(datetime.fromisoformat(row["start"]), datetime.fromisoformat(row["end"])),
             frozenset(row.get("things") or ()),
         )

@@ -20,6 +20,7 @@ import inspect
 import os
 import pickle
 import random
+import resource
 import signal
 import sys
 import threading
@@ -41,6 +42,8 @@ SWAPS: dict[type, type] = {
 }  # fmt: skip
 EDGES: dict[type, type] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 """Tried where whole numbers are compared: between measured ones an edge is met by chance alone."""
+HANGS = 10
+"""A trial is ended after so many times its seconds of the wall."""
 NAMES = {
     "min": "max",
     "max": "min",
@@ -337,12 +340,15 @@ class Trial:
                 found[code.co_filename, code.co_qualname, code.co_firstlineno].append(function)
         gc.freeze()
 
-        running: dict[int, Mutant] = {}
+        running: dict[int, tuple[Mutant, threading.Timer]] = {}
         for mutant in [*chosen, None]:
             while running and (mutant is None or len(running) >= self.wanted.processes):
                 child, status = os.wait()
-                done = running.pop(child)
-                end = {0: "lives", signal.SIGALRM: "takes too long"}.get(status)
+                done, limit = running.pop(child)
+                limit.cancel()
+                end = {0: "lives", signal.SIGXCPU: "takes too long", signal.SIGKILL: "hangs"}.get(
+                    status
+                )
                 if end:
                     place = f"{Path(done.path).relative_to(ROOT)}:{done.lines.start}"
                     print(f"{end}: {place} {done.name}: {done.text}", flush=True)
@@ -353,12 +359,16 @@ class Trial:
             numbers = reach.tests(mutant)
             functions = found[mutant.path, mutant.name, mutant.code.co_firstlineno]
             if child := os.fork():
-                running[child] = mutant
+                limit = threading.Timer(HANGS * self.wanted.seconds, kill, [child])
+                running[child] = mutant, limit
+                limit.start()
                 continue
             silence()
             for function in functions:
                 function.__code__ = mutant.code
-            signal.alarm(int(self.wanted.seconds))
+            # Of its processor: the timer of the wall's seconds is that of each test's own timeout.
+            most = self.wanted.seconds
+            resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
             ordered = sorted(numbers, key=lambda number: reach.seconds[number])
             items = [session.items[number] for number in ordered]
             for number, item in enumerate(items):
@@ -383,6 +393,10 @@ def silence() -> None:
         os.dup2(nowhere, descriptor)
 
 
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+
+
 def where(mutant: Mutant) -> tuple[str, int]:
     return mutant.path, mutant.lines.start
 
@@ -402,7 +416,7 @@ def main() -> int:
         "--seconds",
         type=int,
         default=60,
-        help="of one trial; a fault that takes longer is noticed (60)",
+        help="of processor of one trial; a fault that takes longer is noticed (60)",
     )
     parser.add_argument("--processes", type=int, default=1, help="at a time (1)")
     parser.add_argument(

@@ -214,12 +214,3 @@ T = TypeVar("T")
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError)
 """What reading an object raises whose shape is not the one that is meant."""
 _TOO_LONG = f"a line has over {LINE_BYTES:,} bytes; write one record a line"
-
-
-def records(lines: list[bytes]) -> list[dict[str, Any]] | None:
-    """Parse all lines at once; None when any of them is not exactly one JSON object."""
-    try:
-        parsed = orjson.loads(b"[" + b",".join(lines) + b"]")
-    except orjson.JSONDecodeError:
-        return None
-    return parsed if len(parsed) == len(lines) and set(map(type, parsed)) <= {dict} else None

@@ -226,7 +226,8 @@ def _pieces(
 ) -> tuple[str, dict[str, object]]:
     """Cut the window into whole days (rolled up) and the remainders at its ends (detail)."""
     start, end = naive(window.start), naive(window.end)
-    first, last = _midnight(start + _DAY - timedelta(microseconds=1)), _midnight(end)
+    first = start if start == _midnight(start) else _midnight(start) + _DAY
+    last = _midnight(end)
     by_pod = extent.pods and bool(parts.used & _BY_POD)
     days = "piece_broad" if broad else "piece_rollup"
     spans = [("piece_detail", start, end)]

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from bot.cards.card import Card
 from bot.errors import TrnbotError
+from bot.model.limits import Newest
 
 T = TypeVar("T")
 Monotonic = Callable[[], float]
@@ -103,8 +104,8 @@ class Recent(Generic[T]):
     """Keep values for a while: the `most` that were put last."""
 
     def __init__(self, monotonic: Monotonic = time.monotonic, most: int = _MOST) -> None:
-        self.monotonic, self._most = monotonic, most
-        self._values: dict[str, tuple[float, T]] = {}
+        self.monotonic = monotonic
+        self._values = Newest[str, tuple[float, T]](most)
 
     def __len__(self) -> int:
         """Return how many values are kept, old ones included."""
@@ -125,10 +126,7 @@ class Recent(Generic[T]):
 
     def put(self, key: str, value: T, age_s: float = 0.0) -> None:
         """Keep a value, as one that is so old already."""
-        self._values.pop(key, None)
         self._values[key] = (self.monotonic() - age_s, value)
-        if len(self._values) > self._most:
-            del self._values[next(iter(self._values))]
 
 
 class Refusals:

@@ -372,8 +372,16 @@ def revision_of(connection: Connection) -> str:
     return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or "")
 
 
-def refuse_unreleased(step: str) -> None:
-    """Raise `Unavailable` for a step that no release stood at: nothing leads on from there."""
+def refuse_unknown(step: str) -> None:
+    """Raise `Unavailable` for a step of a newer trnbot, or one that no release stood at.
+
+    Tables of a newer one may mean something else, and from before the first nothing leads on.
+    """
+    if step > HEAD:
+        raise Unavailable(
+            f"The database was written by a newer trnbot (step {step}, this one knows {HEAD}), so"
+            " nothing was changed; serve with that version, or restore the backup from before."
+        )
     if "" < step < FIRST:
         raise Unavailable(
             f"The database is at step {step}, before the first that was released ({FIRST}), and"
@@ -392,14 +400,8 @@ def migrate(writer: Engine) -> None:
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
 
-        # Tables of a newer trnbot may mean something else.
         revision = revision_of(connection)
-        if revision > HEAD:
-            raise Unavailable(
-                f"The database was written by a newer trnbot (step {revision}, "
-                f"this one knows {HEAD}); update trnbot."
-            )
-        refuse_unreleased(revision)
+        refuse_unknown(revision)
         if revision == HEAD:
             return
 

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from adapters.web.html import PageRenderer
 from bot.cards.card import Card, Tone
 from bot.model.codec import decode, encode
+from bot.model.limits import Newest
 from bot.ports import Clock, DocumentStore
 
 log = logging.getLogger("trnbot.web")
@@ -60,7 +61,7 @@ class Messages:
     def __init__(self, documents: DocumentStore, clock: Clock) -> None:
         self._documents, self._clock = documents, clock
         self._writing, self._written = asyncio.Lock(), 0
-        self._lately: dict[str, tuple[Mapping[str, Any], PageMessage | None]] = {}
+        self._lately = Newest[str, tuple[Mapping[str, Any], PageMessage | None]](LATELY)
 
     async def post(self, channel: str, card: Card, key: str) -> PageMessage:
         """Write a new message and return it."""
@@ -140,14 +141,12 @@ class Messages:
 
         None where it cannot be read.
         """
-        # The oldest reading goes first: each one that is used is put back at the end.
+        # Each reading that is used is the newest again.
         name = str(document["id"])
-        entry = self._lately.pop(name, None)
+        entry = self._lately.get(name)
         if entry is None or entry[0] != document:
             entry = document, _read(document)
         self._lately[name] = entry
-        if len(self._lately) > LATELY:
-            del self._lately[next(iter(self._lately))]
         return entry[1]
 
     async def _of(self, channel: str) -> list[Mapping[str, Any]]:
@@ -229,7 +228,7 @@ class SlotDrawer:
         self, pages: PageRenderer, redraw: Callable[[PageMessage], Awaitable[Card]]
     ) -> None:
         self._pages, self._redraw = pages, redraw
-        self._drawn: dict[str, tuple[PageMessage, Any, str]] = {}
+        self._drawn = Newest[str, tuple[PageMessage, Any, str]](2 * MOST)
 
     async def draw(self, message: PageMessage, firing: Mapping[str, Mapping[str, Any]]) -> str:
         """Return the message as HTML; `firing` are the records of the alerts that fire."""
@@ -237,7 +236,7 @@ class SlotDrawer:
         # An answer that somebody shared lists whole records, and stands as it was asked.
         listed = data.get("alerts", (data.get("id"),))
         alerts = [firing.get(name) for name in listed if isinstance(name, str)]
-        entry = self._drawn.pop(message.id, None)
+        entry = self._drawn.get(message.id)
         if entry is None or entry[0] is not message or entry[1] != alerts:
             current = message
             if any(alerts):
@@ -246,8 +245,6 @@ class SlotDrawer:
                 current = message if card.tone is Tone.ERROR else replace(message, card=card)
             entry = message, alerts, self._pages.page("slot.html", message=current)
         self._drawn[message.id] = entry
-        if len(self._drawn) > 2 * MOST:
-            del self._drawn[next(iter(self._drawn))]
         return entry[2]
 
 

@@ -75,10 +75,6 @@ class StoryTeller(Protocol):
         ...
 
 
-def _no_table(_: str, __: Card) -> str:
-    raise WrongInput("Tables are not written here.")
-
-
 @dataclass(frozen=True)
 class Console:
     """Hold the parts of the bot that the pages ask.
@@ -96,7 +92,7 @@ class Console:
     """Tells how far a line reaches: the console reads no line itself."""
     window: Callable[[str, datetime], LineWindow | None]
     """Tells the window of a line at a time, None where it has none."""
-    csv: Callable[[str, Card], str] = _no_table
+    csv: Callable[[str, Card], str]
     """Writes the table of a line's answer; raises `WrongInput` where it has none."""
     hints: Sequence[CommandHint] = ()
     story: StoryTeller | None = None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-
-from bot.errors import not_known
 
 CLUSTER_TAGS = (
     "eks:cluster-name",
@@ -49,12 +47,7 @@ class Labels:
         return " ".join(f"{name}={value}" for name, value in self)
 
     def get(self, name: str) -> str:
-        """Return one label's value, "" where it is not said.
-
-        Raise `WrongInput` for an unknown name.
-        """
-        if name not in NAMES:
-            raise not_known(f"'{name}' is not a label", name, NAMES)
+        """Return one label's value, "" where it is not said."""
         return str(getattr(self, name))
 
     def only(self, names: Iterable[str]) -> Labels:
@@ -68,14 +61,6 @@ class Labels:
     def selects(self, other: Labels) -> bool:
         """Return whether `other` has the same value for every label that is set here."""
         return all(getattr(other, name) == value for name, value in self)
-
-    @staticmethod
-    def of(pairs: Mapping[str, str]) -> Labels:
-        """Build from a mapping; raise `WrongInput` for an unknown name."""
-        for name in pairs:
-            if name not in NAMES:
-                raise not_known(f"'{name}' is not a label", name, NAMES)
-        return Labels(**dict(pairs))
 
     @staticmethod
     def shared(many: Iterable[Labels]) -> Labels:

@@ -8,6 +8,27 @@ limit and the remedy.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Newest(dict[K, V]):
+    """Keep the `most` values that were set last."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """Set a value as the newest; the oldest one makes room for it."""
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            del self[next(iter(self))]
+
+
 POLICY_BYTES = 64 << 10
 """Of a policy as TOML; with every setting explained it takes a fifth of that."""
 SETTINGS_BYTES = 256 << 10

@@ -166,12 +166,13 @@ class Recurring:
         The clock of the zone counts, summer time included.
         """
         today = now.astimezone(self.zone).date()
-        for back in range(8):
-            day = today - timedelta(days=back)
-            moment = datetime.combine(day, self.at, self.zone).astimezone(UTC)
-            if self.day in (None, day.weekday()) and moment <= now:
-                return moment
-        raise AssertionError("every week has every day")
+        days = (today - timedelta(days=back) for back in range(8))
+        moments = (
+            datetime.combine(day, self.at, self.zone).astimezone(UTC)
+            for day in days
+            if self.day in (None, day.weekday())
+        )
+        return next(moment for moment in moments if moment <= now)
 
 
 _DAILY = "daily"

@@ -93,7 +93,7 @@ def route_of(pairs: Iterable[tuple[str, str]], to: tuple[str, ...], by: str = ""
     for word, choices in ((cause, _CAUSES), (severity, _SEVERITIES)):
         if word and word not in choices:
             raise not_known(f"'{word}' is not one of them", word, choices, most=30)
-    return Route(to, Labels.of(labels), cause, severity, by)
+    return Route(to, Labels(**labels), cause, severity, by)
 
 
 def read_routes(text: str) -> tuple[Route, ...]:

@@ -276,16 +276,11 @@ def _file_and_database(options: Options, verb: str) -> tuple[Path, str]:
 def upgrade(options: Options) -> None:
     """Say what a new version does to the database, or do it after a backup."""
     from adapters.store import backup
-    from adapters.store.open import HEAD, open_store, refuse_unreleased
+    from adapters.store.open import HEAD, open_store, refuse_unknown
 
     url = settings_of(options.values).text("database_url")
     step = backup.step_of(url)
-    if step > HEAD:
-        raise Unavailable(
-            f"The database is at step {step} and this trnbot knows {HEAD}: nothing was written."
-            " Serve with the newer version, or restore the backup from before the upgrade."
-        )
-    refuse_unreleased(step)
+    refuse_unknown(step)
     if step == HEAD or not step:
         print(
             f"Nothing to do: {'the database is at' if step else 'a new database begins at'} step "

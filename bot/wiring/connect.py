@@ -42,6 +42,7 @@ from bot.wiring.verbs import Options
 
 _WAIT = timedelta(minutes=2)
 """How long a test waits for somebody who sees it."""
+_ANOTHER = "another"
 FIRST_DAYS: Mapping[str, str] = {
     "a minute": "what runs, what it costs an hour, what the last six hours show",
     "an hour": "what CloudWatch still holds of two weeks: what is usual; the bill so far",
@@ -198,11 +199,15 @@ def connect_bill(connecting: Connecting) -> None:
     made = {"aws.events": [outputs.events], "aws.stream": [outputs.stream]}
     connecting.drafts.set({key: value for key, value in made.items() if value != [""]})
 
+    address = _ANOTHER
     if found:
-        choices = [(address, address) for address in found]
-        choices.append(("", "none: Cost Explorer, by day, which bills $0.01 a call"))
+        choices = [
+            *((address, address) for address in found),
+            ("", "none: Cost Explorer, by day, which bills $0.01 a call"),
+            (_ANOTHER, "another place: type its address"),
+        ]
         address = connecting.prompt.choose("Where the bill is delivered", choices, found[0])
-    else:
+    if address == _ANOTHER:
         address = connecting.prompt.ask("Where the bill is delivered (s3://…, empty: none)")
     if not address:
         most = price_of("ce", "get_cost_and_usage", settings["aws.explorer_calls"])
@@ -212,8 +217,8 @@ def connect_bill(connecting: Connecting) -> None:
             f"  The stack makes an export, for nothing: {STACK_COMMAND}",
         )
         return
+    connecting.say(f"  {address}: {_delivered(settings, address)}")
     connecting.drafts.set({"aws.billing": address})
-    connecting.say(f"  {address}: {_delivered(connecting.settings, address)}")
 
 
 def _delivered(settings: Settings, address: str) -> str:
@@ -327,15 +332,15 @@ def test_platform(connecting: Connecting, platform: str, address: str) -> None:
         )
     trial = Trial(address)
     asyncio.run(send_trial(trial, settings, platform, connecting.wait, connecting.say))
-    if trial.address and trial.address != address:
-        connecting.drafts.set({"route": routed_to(settings, trial.address)})
     if not trial.address:
         connecting.say("  No channel was heard. 'trnbot connect test' listens again.")
+        return
+    if trial.address != address:
+        connecting.drafts.set({"route": routed_to(settings, trial.address)})
     if not trial.presser:
-        if trial.address:
-            connecting.say(
-                "  Nobody pressed; the message is there. 'trnbot connect test' sends another."
-            )
+        connecting.say(
+            "  Nobody pressed; the message is there. 'trnbot connect test' sends another."
+        )
         return
 
     who = trial.presser.name or trial.presser.id

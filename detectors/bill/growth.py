@@ -112,7 +112,7 @@ class RootCause:
     @property
     def labels(self) -> Labels:
         """Return the dimensions that have a single value."""
-        return Labels.of({name: values[0] for name, values in self.named if len(values) == 1})
+        return Labels(**{name: values[0] for name, values in self.named if len(values) == 1})
 
     def __str__(self) -> str:
         """Read as `88 % of it: NatGateway-Bytes in us-west-2, account 1234, team search`."""

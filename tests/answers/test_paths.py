@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,10 @@ CHATS = ("slack", "teams", "web", "chat")
 
 
 @pytest.mark.parametrize("surface", CHATS)
-async def test_a_device_named_as_a_policy_takes_no_memory(bot: App, surface: str) -> None:
-    began = time.monotonic()
+async def test_a_device_named_as_a_policy_is_not_read(bot: App, surface: str) -> None:
     assert "Paths are for a terminal" in refused(
         await ask(bot, f"backtest {_tiny()} policy=/dev/zero", surface=surface)
     )
-    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize("surface", CHATS)

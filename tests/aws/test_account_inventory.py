@@ -9,7 +9,7 @@ import pytest
 from adapters.aws.api.responses import RecordedResponses, argument_and_account
 from adapters.aws.files import NAMED, Problems
 from adapters.aws.inventory.ownership import TagNames
-from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.inventory.snapshots import Recent, Snapshots
 from adapters.aws.prices.quoted import QuotedPrices
 from bot.answers.plan.capacity import use_of
 from bot.knowledge import load_knowledge
@@ -429,3 +429,11 @@ def test_a_sentence_that_is_named_already_is_not_counted_as_one_more() -> None:
     again = Problems()
     again.take(named)
     assert again.sentences() == named.sentences()
+
+
+def test_what_is_asked_for_again_and_again_is_made_once():
+    recent, made = Recent[int](), []
+    for key in range(20):
+        recent.get("always", lambda: made.append("always") or 1)
+        recent.get(key, lambda: 1)
+    assert made == ["always"]

@@ -21,8 +21,8 @@ from botocore.validate import validate_parameters
 
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import ACTING, Place, changing, policy_text, statements
-from adapters.aws.live.acting import Actor, cluster_token
-from bot.errors import Refused, WrongInput
+from adapters.aws.live.acting import Actor, KubernetesApi, cluster_token
+from bot.errors import Refused, Unavailable, WrongInput
 from bot.model.action import Action, ActionKind, ActionState, Progress
 from bot.model.labels import Labels
 from tests.aws_live.test_moto import ec2, run
@@ -196,6 +196,18 @@ def test_a_lemon_is_cordoned_and_its_neighbour_is_not(
     assert "takes pods again" in actor.advance(cordon).words
     with pytest.raises(WrongInput, match="no Kubernetes node for i-9"):
         actor.rehearse(action(ActionKind.CORDON, "i-9"))
+
+
+def test_a_kubernetes_api_that_does_not_do_it_is_one_sentence(
+    kubernetes: tuple[type[Kubernetes], Answers],
+) -> None:
+    endpoint = kubernetes[1].answers["describe_cluster"]["cluster"]["endpoint"]
+    with pytest.raises(Refused, match=r"\(HTTP 401\); give the acting role an access entry"):
+        next(KubernetesApi(endpoint, "", "another's").nodes())
+    with pytest.raises(Unavailable, match=r"answered HTTP 501\."):
+        KubernetesApi(endpoint, "", "k8s-aws-v1.x")._ask("DELETE", "/api/v1/nodes/ip-1")
+    with pytest.raises(Unavailable, match=r"gave no answer \(URLError\)\."):
+        KubernetesApi("http://127.0.0.1:1", "", "").patch("/api/v1/nodes/ip-1", {})
 
 
 def test_the_token_is_a_signed_address_that_names_the_cluster() -> None:

@@ -222,15 +222,53 @@ def export_of(name, table, prefix=""):
     }
 
 
+def account_connected(folder):
+    """Leave what the first step leaves, which asks the whole account."""
+    (folder / "trnbot.toml").write_text('source = "aws"\n\n[aws]\nregions = ["us-west-2"]\n')
+
+
 def test_exports_of_the_bill_are_found_and_others_are_not_offered(take, hand, world, tmp_path):
+    account_connected(tmp_path)
     world.standin.exports = [
         export_of("billing", "COST_AND_USAGE_REPORT"),
         export_of("carbon", "CARBON_EMISSIONS", "other/"),
     ]
-    take("aws", "bill")
+    take("bill")
     assert f"   1. {EXPORT}" in hand.shown
     assert "carbon" not in hand.text
     assert EXPORT in (tmp_path / "trnbot.toml").read_text()
+
+
+def test_what_is_left_out_is_said_with_what_it_costs(take, hand, world, slack, tmp_path):
+    account_connected(tmp_path)
+    hand.answers = {"Where the bill": "2", "Connect Slack": "no"}
+    world.standin.exports = [export_of("billing", "COST_AND_USAGE_REPORT")]
+    take("bill", "slack", "test")
+    assert "   2. none: Cost Explorer, by day" in hand.text
+    assert "Without an export Cost Explorer is asked, for $" in hand.text
+    assert "No chat is connected: 'trnbot connect slack', or teams, does it." in hand.text
+    assert "billing" not in (tmp_path / "trnbot.toml").read_text()
+    assert slack.posted == []
+
+
+def test_a_place_of_the_bill_that_is_none_empty_or_closed_is_said(take, hand, world, tmp_path):
+    account_connected(tmp_path)
+    # What is no address is refused before it is written.
+    hand.answers["(s3"] = "billing-exports"
+    with pytest.raises(WrongInput, match="write s3://BUCKET/PREFIX"):
+        take("bill")
+    assert "billing" not in (tmp_path / "trnbot.toml").read_text()
+
+    hand.answers["(s3"] = "s3://billing-exports/nothing"
+    take("bill")
+    assert "nothing is delivered yet; AWS takes up to a day for the first files" in hand.text
+    # One that was typed before stands in the list, and another one may be typed.
+    hand.answers |= {"(s3": EXPORT, "Where the bill is delivered [": "another"}
+    take("bill")
+    assert f"  {EXPORT}: files are there" in hand.text
+    world.standin.faults.denied = {"s3:ListBucket"}
+    take("bill")
+    assert "allow s3:ListBucket" in hand.text
 
 
 def test_a_route_is_tested_from_the_terminal(take, hand, slack, monkeypatch, capsys):
@@ -276,6 +314,16 @@ def test_nobody_who_presses_is_said_and_changes_nothing(take, hand, slack, tmp_p
     take("test", wait=timedelta(seconds=0.2))
     assert "Nobody pressed" in hand.text
     assert "admins" not in (tmp_path / "trnbot.toml").read_text()
+
+
+def test_a_team_in_which_nobody_speaks_is_said(hand, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drafts = Drafts(tmp_path / "trnbot.toml", {"TRNBOT_TEAMS_DEVELOPMENT": "1", "TRNBOT_PORT": "0"})
+    run(Connecting(drafts, hand.prompt(), timedelta(seconds=0.01)), ["test"])
+    assert "type @trnbot hello in the channel" in hand.text
+    assert "No channel was heard" in hand.text
+    assert "Nobody pressed" not in hand.text
+    assert not (tmp_path / "trnbot.toml").exists()
 
 
 def test_permissions_that_are_missing_offer_one_command(take, hand, world):

@@ -17,6 +17,7 @@ from bot.knowledge import load_knowledge
 from bot.model.reading import SPEND_METRIC
 from bot.model.spend import Filter
 from bot.model.window import Window
+from tests.aws_live.costs import NoData
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOVEMBER = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
@@ -162,6 +163,16 @@ def test_with_no_call_left_and_nothing_known_it_says_why(world, tmp_path):
         Unavailable, match=r"has not been asked yet. Today's 0 calls .*TRNBOT_AWS_EXPLORER_CALLS"
     ):
         desk.bill.tally(NOVEMBER, ())
+
+
+def test_an_account_that_has_cost_nothing_yet_has_an_empty_bill(world, desk, monkeypatch):
+    def answered(*_):
+        raise NoData
+
+    monkeypatch.setattr(world.standin, "answer", answered)
+    tally = desk.bill.tally(NOVEMBER, ("service",))
+    assert (tally.rows, tally.total.net, tally.billed_through) == ((), 0, None)
+    assert (desk.bill.problems(), desk.asked()) == ([], 1)
 
 
 def test_a_denied_or_garbled_answer_is_no_cost_of_zero_and_leaves_what_was_known(world, desk):

@@ -1,12 +1,20 @@
 """Prove who asks by PromQL: AWS's signature for AWS's own stores, a token or nothing for a server of one's own."""
 
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    NoCredentialsError,
+)
 
-from adapters.aws.api.promql import PrometheusServer
+from adapters.aws.api.promql import PrometheusServer, PromqlClient
 from adapters.aws.metrics.promql import Aggregate, Expression, Query, one_of
 from bot.errors import WrongInput
 from bot.settings.settings import read_settings
@@ -128,3 +136,57 @@ def test_names_that_are_no_words_stand_in_quotes():
         300,
     )
     assert query.text() == 'avg by ("@resource.host.id") (u{"@resource.host.id"=~"i-1"})'
+
+
+class Busy(BaseHTTPRequestHandler):
+    """Answer by what is left in the list: statuses with their bodies."""
+
+    left: list[tuple[int, bytes]]
+
+    def do_POST(self) -> None:
+        if not self.left:
+            return
+        status, body = self.left.pop(0)
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_) -> None:
+        """Write nothing."""
+
+
+@pytest.fixture
+def busy():
+    handler = type("Left", (Busy,), {"left": []})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield handler.left, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_what_passes_is_asked_again_and_what_does_not_is_named(busy):
+    left, url = busy
+    paused = []
+    client = PromqlClient(url, lambda _: None, 2, paused.append)
+    left += [(503, b"busy"), (200, b'{"status": "success", "data": 1}')]
+    assert client.query(query="up")["ResponseMetadata"] == {"RetryAttempts": 1}
+    left += [(503, b"busy"), (503, b"busy")]
+    with pytest.raises(ClientError, match="HTTP 503"):
+        client.query(query="up")
+    # A page of a proxy is no answer: whoever asked finds that it lacks its member.
+    left += [(200, b"<html>")]
+    assert client.query(query="up") == {"ResponseMetadata": {"RetryAttempts": 0}}
+    assert len(paused) == 2
+
+
+def test_a_server_that_breaks_off_is_asked_again_and_one_that_is_away_at_the_next_tick(busy):
+    url = busy[1]
+    paused = []
+    with pytest.raises(ConnectionClosedError):  # its list is empty, so it says nothing
+        PromqlClient(url, lambda _: None, 3, paused.append).query(query="up")
+    assert len(paused) == 2
+    with pytest.raises(EndpointConnectionError):
+        PromqlClient("http://127.0.0.1:1", lambda _: None, 3, paused.append).query(query="up")
+    assert len(paused) == 2

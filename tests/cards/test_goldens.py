@@ -212,11 +212,13 @@ def rules_of_teams() -> Any:
 @in_one_run
 @pytest.mark.parametrize("name", SAMPLES)
 def test_teams_takes_it(name: str) -> None:
-    card = SAMPLES[name]()
+    card, documents = SAMPLES[name](), set[str]()
     for most in (ALERT_BYTES, ANSWER_BYTES):
         drawn = render(card, budget=most)
         assert weigh(drawn) <= most
-        rules_of_teams().validate(json.loads(json.dumps(drawn, allow_nan=False)))
+        documents.add(json.dumps(drawn, allow_nan=False))
+    for document in documents:  # most cards fit either size
+        rules_of_teams().validate(json.loads(document))
 
 
 class WellFormed(HTMLParser):

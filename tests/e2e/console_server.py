@@ -16,6 +16,7 @@ from aiohttp import web
 from adapters.http import application
 from adapters.web.surface import WebConfig, WebSurface
 from adapters.web.views import Console
+from bot.answers.about.document import csv_text
 from bot.answers.all import ANSWERS
 from bot.cards.card import Card, Code, Facts, Heading, Strong, Table, Tone, text
 from bot.errors import WrongInput
@@ -143,7 +144,8 @@ def surface(**changed: Any) -> WebSurface:
             lambda: "trnbot_ticks_total 3\n",
             effect_of,
             window_of,
-            hints=HINTS,
+            csv_text,
+            HINTS,
         ),
         **bot,
     )

@@ -28,6 +28,7 @@ from adapters.terminal.render import render as terminal
 from adapters.web.html import PageRenderer
 from adapters.web.surface import WebConfig, WebSurface
 from adapters.web.views import Console
+from bot.answers.about.document import csv_text
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.cards.card import Card, Chart, Table
@@ -172,6 +173,7 @@ class Played:
             str,
             effect_of,
             window_of,
+            csv_text,
         )
         self.web = surfaces["web"] = WebSurface(WebConfig(), console, self.store)
         self.stored: dict[datetime, Mapping[str, Alert]] = {}

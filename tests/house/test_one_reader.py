@@ -17,6 +17,7 @@ from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from adapters.web.surface import WebConfig, WebSurface
 from adapters.web.views import Console
+from bot.answers.about.document import csv_text
 from bot.app import App
 from bot.cards.card import Buttons, Card, Form
 from bot.errors import NotAllowed, WrongInput
@@ -225,7 +226,8 @@ async def test_no_get_changes_anything(watched: Any, count: int) -> None:
         str,
         effect_of,
         window_of,
-        hints=command_hints(),
+        csv_text,
+        command_hints(),
     )
     page = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     senders: tuple[dict[str, str], ...] = (

@@ -16,6 +16,7 @@ from adapters.http import application
 from adapters.store.memory import MemoryStore
 from adapters.web.surface import WebConfig, WebSurface
 from adapters.web.views import Console
+from bot.answers.about.document import csv_text
 from bot.cards.card import Tone
 from bot.grammar.line import effect_of, window_of
 from bot.ports.work import ASKER
@@ -35,7 +36,7 @@ async def serving(
     bot: Guarded, token: str = "", public_url: str = "", *, mcp: bool = True
 ) -> AsyncIterator[TestClient]:
     """Serve a bot's console and its tools on one port."""
-    console = Console(bot.answer, later, dict, str, effect_of, window_of)
+    console = Console(bot.answer, later, dict, str, effect_of, window_of, csv_text)
     web = WebSurface(WebConfig(secret=token), console, MemoryStore())
 
     async def now() -> datetime:

@@ -4,7 +4,13 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.limits import UNPACKED_BYTES, UNPACKED_FREE, UNPACKED_RATIO, unpacked_limit
+from bot.model.limits import (
+    UNPACKED_BYTES,
+    UNPACKED_FREE,
+    UNPACKED_RATIO,
+    Newest,
+    unpacked_limit,
+)
 from bot.model.receipt import agree
 from bot.model.run import job_of
 
@@ -56,3 +62,12 @@ def test_a_job_is_named_without_its_attempt_unless_nothing_else_is_left(
     name: str, job: str
 ) -> None:
     assert job_of(name) == job
+
+
+def test_the_newest_are_those_that_were_set_last():
+    newest = Newest[str, int](2)
+    newest["a"], newest["b"] = 1, 2
+    assert dict(newest) == {"a": 1, "b": 2}
+    newest["a"] = 3
+    newest["c"] = 4
+    assert dict(newest) == {"a": 3, "c": 4}

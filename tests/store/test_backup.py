@@ -113,7 +113,7 @@ def test_a_version_before_refuses_in_words_before_it_writes(old, tmp_path, monke
         backup.restore(tmp_path / "today", f"sqlite:///{tmp_path}/other.db", replace=False)
     monkeypatch.setenv("TRNBOT_DATABASE_URL", f"sqlite:///{tmp_path}/today")
     assert main(["upgrade", "--check"]) == 1
-    assert "nothing was written" in capsys.readouterr().err
+    assert "nothing was changed" in capsys.readouterr().err
     assert everything(f"sqlite:///{tmp_path}/today") == before
     assert backup.step_of(f"sqlite:///{tmp_path}/today") == HEAD
     assert not (tmp_path / "other.db").exists()

@@ -224,7 +224,7 @@ def ports_of(store: SqlStore, **surfaces: Any) -> Ports:
 
 def bot_of(store: SqlStore, slack: Slack, now: datetime, *, starved: bool = True) -> App:
     console = Console(
-        answer=None, effect=None, window=None, clock=lambda: now, health=dict, metrics=str
+        answer=None, effect=None, window=None, csv=None, clock=lambda: now, health=dict, metrics=str
     )  # type: ignore[arg-type]
     web = WebSurface(WebConfig(), console, store)
     detect = lambda *_: Detection(tuple(found_at(now, starved=starved)))  # noqa: E731

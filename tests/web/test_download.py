@@ -2,7 +2,6 @@
 
 import pytest
 
-from bot.answers.about.document import csv_text
 from bot.cards.card import Card, Heading, Table, Tone
 from bot.grammar.line import effect_of
 from tests.web.test_door import SECRET
@@ -19,7 +18,7 @@ async def answer(request):
 
 
 async def test_a_page_with_a_table_offers_it_as_a_file(open_console):
-    _, client = await open_console(answer=answer, csv=csv_text, effect=effect_of)
+    _, client = await open_console(answer=answer, effect=effect_of)
     assert (
         'href="/download?line=cost%207d"' in await (await client.get("/cost?line=cost%207d")).text()
     )
@@ -55,7 +54,7 @@ async def test_what_does_more_than_read_or_comes_by_a_link_is_shown_first(
         asked.append(request.line)
         return await answer(request)
 
-    _, client = await open_console(answer=noting, csv=csv_text, effect=effect_of)
+    _, client = await open_console(answer=noting, effect=effect_of)
     given = await client.get(
         "/download", params={"line": line}, headers=headers, allow_redirects=False
     )
@@ -64,5 +63,5 @@ async def test_what_does_more_than_read_or_comes_by_a_link_is_shown_first(
 
 
 async def test_nobody_gets_a_file_who_did_not_show_the_token(open_console):
-    _, client = await open_console(answer=answer, csv=csv_text, effect=effect_of, secret=SECRET)
+    _, client = await open_console(answer=answer, effect=effect_of, secret=SECRET)
     assert (await client.get("/download?line=cost", allow_redirects=False)).status == 401

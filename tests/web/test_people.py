@@ -27,7 +27,7 @@ from adapters.web.people import (
     make_token,
 )
 from bot.errors import NotAllowed, Unavailable, WrongInput
-from bot.model.request import LOCAL, Request, User
+from bot.model.request import LOCAL, Request, Role, User
 from bot.settings.keys import console_roles
 from bot.wiring.programs import ToolCalls, tool_ports
 from tests.e2e.console_server import MemoryShelf, surface
@@ -211,6 +211,35 @@ async def test_who_is_not_known_is_not_signed_in(provider, sub, change, sentence
         page = unescape(await answer.text())
         assert (answer.status, sentence in page) == (403, True), page
         assert (await console.client.get("/metrics")).status == 401
+
+
+async def test_a_claim_that_the_provider_does_not_make_is_named(provider):
+    async with Console(known_by(provider, "nickname")) as console:
+        answer = await signed_in(console, "ada@x.org")
+        assert "says no 'nickname' of you; TRNBOT_OIDC_CLAIM" in unescape(await answer.text())
+        assert answer.status == 403
+
+
+async def test_a_provider_that_is_away_is_said_to_be():
+    async with Console(known_by("http://127.0.0.1:1")) as console:
+        answer = await console.client.get("/login/provider", headers=OWN, allow_redirects=False)
+        assert "http://127.0.0.1:1 does not answer" in unescape(await answer.text())
+        assert answer.status == 503
+
+
+async def test_a_session_ends_with_the_rule_that_gave_its_role(provider):
+    known = known_by(provider)
+    async with Console(known) as console:
+        await signed_in(console, PEOPLE["member"])
+        assert (await console.client.get("/metrics")).status == 200
+        console.page._auth.known = replace(known, roles=Roles(console_roles("rita@x.org = reader")))
+        assert (await console.client.get("/metrics")).status == 401
+
+
+def test_without_rules_everybody_reads_and_an_address_that_is_none_is_no_proxy():
+    assert Roles(()).of("eve@x.org", ()) is Role.ANYONE
+    assert ROLES.of("eve@x.org", ()) is None
+    assert not PROXY.trusts("unix:")
 
 
 def forged(token, **changed):

@@ -37,6 +37,7 @@ from bot.model.fleet import (
     Volume,
 )
 from bot.model.labels import Labels
+from bot.model.limits import Newest
 
 T = TypeVar("T")
 _MOST = 8
@@ -46,7 +47,7 @@ class Recent(Generic[T]):
     """Remember values by their keys, those asked for last."""
 
     def __init__(self) -> None:
-        self._values: dict[Hashable, T] = {}
+        self._values = Newest[Hashable, T](_MOST)
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -58,10 +59,7 @@ class Recent(Generic[T]):
         if value is None:
             value = make()
         with self._lock:
-            self._values.pop(key, None)
             self._values[key] = value
-            if len(self._values) > _MOST:
-                del self._values[next(iter(self._values))]
         return value
 
 

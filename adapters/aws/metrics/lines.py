@@ -12,8 +12,9 @@ from sys import intern
 from typing import Any
 
 import numpy as np
+import orjson
 
-from adapters.aws.files import MALFORMED, Problems, blocks, objects, objects_in, records, why
+from adapters.aws.files import MALFORMED, Problems, blocks, objects, objects_in, why
 from adapters.aws.metrics.points import IGNORED, Gatherer, Points, sound
 
 
@@ -25,10 +26,10 @@ def read_jsonl(path: Path, name: str, gatherer: Gatherer, problems: Problems) ->
         return record
 
     for first, lines in blocks(path, name, problems):
-        parsed = records(lines)
         try:
-            if parsed is None:
-                raise ValueError("not every line is one JSON object")
+            parsed = orjson.loads(b"[" + b",".join(lines) + b"]")
+            if len(parsed) != len(lines):
+                raise ValueError("not every line is one JSON value")
             gatherer.add(_points(parsed, gatherer))
         except MALFORMED:
             # Line by line where one of them is broken.

@@ -117,8 +117,6 @@ class Belongings:
                 member = await self._roster(place, user)
             except Gone:
                 continue
-            if not isinstance(member, Mapping):
-                return ""
             stranger = self._read(member).standing is Standing.STRANGER
             return "" if self._signed and stranger else str(member.get("name") or user)
         return "" if self._signed else user  # development: not every client lists people
@@ -196,18 +194,17 @@ class Belongings:
             return True
 
     async def _roster(self, place: Conversation, user: str = "") -> Any:
-        """Return the members of a place, or the one of this id."""
+        """Return the members of a place, or the one of this id, {} for what is none."""
         path = f"/{quote(place.id, safe='')}/members"
         path += f"/{quote(user, safe='')}" if user else ""
-        return await self._client.get(place.reference.service_url, path)
+        told = await self._client.get(place.reference.service_url, path)
+        return told if isinstance(told, Mapping) or not user else {}
 
 
-def _email_of(member: object) -> str:
+def _email_of(member: Mapping[str, Any]) -> str:
     """Return the e-mail address that a roster tells of a member, in small letters.
 
     An organization of Entra names people by an address too, which a guest's is not.
     """
-    if not isinstance(member, Mapping):
-        return ""
     email = str(member.get("email") or member.get("userPrincipalName") or "").lower()
     return "" if "#ext#" in email else email

@@ -500,7 +500,7 @@ def backtest(
             grade = dict(replays.grade(replayed, truth, len([name for name in names if name])))
     except TrnbotError as error:
         # The source is called as the person did: where its folder lies is not theirs to know.
-        folder, called = source.partition(":")[2], recording.partition(":")[2] or recording
+        folder, called = (name.partition(":")[2] or name for name in (source, recording))
         raise type(error)(str(error).replace(folder, called)) from None
 
     return backtest_card(recording, replayed, grade)

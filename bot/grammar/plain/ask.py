@@ -25,6 +25,7 @@ from bot.grammar.plain.readings import (
 )
 from bot.grammar.plain.senses import Names, is_filler, names_of, senses_of
 from bot.model.fleet import Inventory
+from bot.model.limits import Newest
 from bot.model.reading import Reading
 from bot.model.request import Effect, Manner, Request
 from bot.model.run import Run
@@ -87,9 +88,9 @@ class PlainWords:
         """The names are those of the newest reading."""
         self._at: datetime | None = None
         self._turn = asyncio.Lock()
-        self._asked_back: dict[str, _AskedBack] = {}
+        self._asked_back = Newest[str, _AskedBack](_PEOPLE)
         """The last line of each person that was asked back."""
-        self._answered: dict[tuple[str, str, str], tuple[str, datetime]] = {}
+        self._answered = Newest[tuple[str, str, str], tuple[str, datetime]](_PEOPLE)
         """The last line that each person was answered, by person, channel and thread; and when."""
         self._ranker: Ranker | None = None
 
@@ -146,10 +147,7 @@ class PlainWords:
         if request.manner is not Manner.ASKED or effect_of(line) is not Effect.READS:
             return
         place = request.user.id, request.channel, request.thread
-        self._answered.pop(place, None)
         self._answered[place] = line, request.at
-        if len(self._answered) > _PEOPLE:
-            del self._answered[next(iter(self._answered))]
 
     async def _follow_up(self, request: Request) -> PlainReading | None:
         """Return how a line is read that follows up the last one of its person in its place."""
@@ -193,10 +191,7 @@ class PlainWords:
         """Remember what is offered to a person, who may press it next."""
         names, line = await self.names(request.at), _unprefixed(request.line)
         text = masked(line, senses_of(line, names, request.at))
-        self._asked_back.pop(request.user.id, None)
         self._asked_back[request.user.id] = _AskedBack(text, lines, request.at)
-        if len(self._asked_back) > _PEOPLE:
-            del self._asked_back[next(iter(self._asked_back))]
 
     async def _learn(self, request: Request) -> None:
         """Learn what a line meant that was asked back, from the line that its person asks next."""
