@@ -143,7 +143,7 @@ def _read_runs(view: View, pace: Pace) -> None:
 
         # Of a run that is slow its past is asked, and whether it gave up nodes.
         if lately < below and tokens[run]:
-            rate[run] = _by_node(view, frame, rate[run], _members(view, place))
+            rate[run] = _by_node(view, frame, rate[run], run_members(view, place))
         smooth = rolling(rate[run], smoothing)
         slow, gap = (smooth < below)[None, :], np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
@@ -242,11 +242,11 @@ def rolling(values: Floats, steps: int) -> Floats:
 
 def run_rows(view: View, labels: Labels) -> Rows:
     """Return the rows of the running nodes of a run."""
-    rows = _members(view, labels)
+    rows = run_members(view, labels)
     return rows[view.roster.running[rows]]
 
 
-def _members(view: View, labels: Labels) -> Rows:
+def run_members(view: View, labels: Labels) -> Rows:
     """Return the rows of a run's nodes."""
     rows, (ids, claimed) = view.rows_in(labels), nodes_of(labels, view.reading.claims)
     among = view.roster.among(ids)[rows]
