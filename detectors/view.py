@@ -20,6 +20,7 @@ from detectors.numbers import (
     Mask,
     Numbers,
     Rows,
+    begins_of,
     bridge,
     count,
     duration,
@@ -297,15 +298,30 @@ class View(Readings):
         return (self.utilization / self.levels[1][:, None]).astype(np.float32)
 
     @derived
-    def going_on(self) -> Mask:
-        """Return where the process of a node's job is loaded: what stands then is a pause of it."""
+    def unloaded(self) -> Mask:
+        """Return where a node reports, and no process of its job is loaded.
+
+        An evaluation in less memory goes on within the process.
+        """
         gone = (self.held == 0) | (self.restarting & ~self.evaluating)
-        return np.asarray(~gone & (~self.unknown | self.gap))
+        return np.asarray(gone & ~self.unknown)
 
     @derived
-    def unloaded(self) -> Mask:
-        """Return where a node reports, and no process of its job is loaded."""
-        return np.asarray(~self.going_on & ~self.unknown)
+    def ends(self) -> Mask:
+        """Return the steps in which a process that worked is first seen to have ended."""
+        ends = begins_of(self.unloaded)
+        ends[:, 1:] &= self.executing[:, :-1]
+        return ends
+
+    @derived
+    def going_on(self) -> Mask:
+        """Return where the process of a node's job is loaded: what stands then is a pause of it."""
+        return np.asarray(~self.unloaded & (~self.unknown | self.gap))
+
+    @derived
+    def stopped(self) -> Mask:
+        """Return where a node's job is not at work: its process has ended, or stands still."""
+        return np.asarray(self.standing | self.unloaded)
 
     @derived
     def of_another_job(self) -> Mask:

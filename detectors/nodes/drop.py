@@ -240,7 +240,7 @@ def _date(view: View, fallen: Mask, steps: Numbers, since: Numbers) -> None:
     work = np.where(day.at_work, np.fmin(day.level, 1), np.float32(1))
     known = np.ones_like(work)
     forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
-    ended = day.standing | (day.restarting & ~day.evaluating) | np.isnan(known)
+    ended = day.stopped | np.isnan(known)
     looked_at = newest_of(day.window.n_steps, since_last(ended))
 
     # One that crept was at the usual as long before it lost something as it took to lose twice that.
@@ -438,8 +438,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     as_usual = view.utilization >= view.usual_work[:, None]
     judged = ~view.unknown & ~view.forward & ~view.evaluating
     worked = share_before(as_usual, judged, length, view.window.steps(SETTLED)) >= 0.5
-    stopped = view.standing | (view.restarting & ~view.evaluating)
-    fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
+    fell = worked & ~(share_before(view.stopped, ~view.unknown, length, restart) > 0)
     fell |= narrowed(late & ~fell & view.usual.own, lambda: _crept(view, late & ~fell))
     fell |= late & view.usual.resumed
     memory = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
@@ -462,8 +461,8 @@ def _crept(view: View, asked: Mask) -> Mask:
     longest = int(view.rare_after("hung.for", standing_still, asked)[rows].max())
     pause = day.standing & day.holding
     pause &= ~sustained(pause, longest)
-    stopped = (day.standing & ~pause) | (day.restarting & ~day.evaluating)
-    since = newest_of(day.window.n_steps, since_last(stopped) - day.window.steps(RESTART))
+    stopped = since_last(day.stopped & ~pause)
+    since = newest_of(day.window.n_steps, stopped - day.window.steps(RESTART))
     as_usual = since & ~day.forward & ~day.evaluating & (day.utilization >= day.usual_work[:, None])
     return placed(as_usual.sum(axis=1) >= day.window.steps(SETTLED), rows, view.n)
 

@@ -60,7 +60,6 @@ COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
 _TRAFFIC = number("idle.TRAFFIC")
 _QUARTERS = count("idle.QUARTERS")
-_FREED = number("idle.FREED")
 
 
 def find_idle(view: View) -> RuleMatch:
@@ -302,10 +301,7 @@ def find_hung(view: View) -> RuleMatch:
     needed = view.steps("hung.for")
     begins |= (seen_spinning >= needed) | (seen_bare >= count("idle.BARE") * needed)
 
-    # A process whose device memory is free by the newest reading is gone.
-    runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
-    released = (runtime == 0) | (memory < _FREED * view.usual_of(MEMORY))
-    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~released
+    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~view.unloaded[:, -1]
     stays &= view.mostly(np.logical_or.reduce(signs))
     hit = (view.eligible & begins) | (view.roster.running & stays)
     hit &= ~view.roster.inference & view.on("hung.on")
@@ -316,19 +312,15 @@ def find_hung(view: View) -> RuleMatch:
 def amid_work(view: View) -> Mask:
     """Return which training nodes stopped amid their work for `hung.for`, (n,).
 
-    Their process is the one that worked in the hour before: memory given back between the work and
-    the streak is that of a new one.
+    Their process is the one that worked in the hour before: since then it has not ended.
     """
     still, seen_still = view.streak(view.holding)
     stopped = (seen_still >= view.steps("hung.for")) & ~view.roster.inference
     if not stopped.any():
         return stopped
-    n_steps = view.window.n_steps
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
-    between = newest_of(n_steps, since_last(view.executing)) & ~newest_of(n_steps, still)
-    freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
-    memory_kept = ~(view.recent(view.memory) < _FREED * view.usual_of(MEMORY))
-    return np.asarray(stopped & worked & memory_kept & ~freed)
+    since = newest_of(view.window.n_steps, since_last(view.executing))
+    return np.asarray(stopped & worked & ~(view.unloaded & since).any(axis=1))
 
 
 def pausing(view: View) -> Mask:

@@ -262,10 +262,7 @@ def ending_again(view: View) -> Mask:
 
     More than one has ended amid its work within twice that time.
     """
-    gone = view.unloaded
-    ended = np.zeros_like(gone)
-    ended[:, 1:] = gone[:, 1:] & ~gone[:, :-1] & view.executing[:, :-1]
-    times, steps = ended.cumsum(axis=1), 2 * int(view.steps("starved.shallow_for").max())
+    times, steps = view.ends.cumsum(axis=1), 2 * int(view.steps("starved.shallow_for").max())
     times[:, steps:] -= times[:, :-steps].copy()
     lacks = _mean(view, _with_stops(view)) < view.number("starved.below")[:, None]
     return np.asarray((times > 1) & lacks)
