@@ -253,9 +253,10 @@ def _peers_at_work(view: View, rows: Rows) -> tuple[str, ...]:
     busy = [row for servers in peers for row in servers if level[row] > 0 and row not in rows]
     if not busy:
         return ()
-    works = "works" if len(busy) == 1 else "work"
-    level_of_peers = percent(middle_of(level[busy]))
-    return (f"{counted(len(busy), 'server')} with the same model {works} at {level_of_peers}",)
+    servers = counted(
+        len(busy), "server with the same model works", "servers with the same model work"
+    )
+    return (f"{servers} at {percent(middle_of(level[busy]))}",)
 
 
 def _explain_few_requests(view: View, rows: Rows) -> Explanation:
