@@ -32,7 +32,6 @@ __all__ = [
     "Mask",
     "Numbers",
     "Rows",
-    "begins_of",
     "bridge",
     "cadence_of",
     "close_gaps",
@@ -194,13 +193,6 @@ def lately(holds: Mask, steps: int) -> Mask:
     for ago in range(1, min(steps, holds.shape[1] - 1) + 1):
         spread[:, ago:] |= holds[:, :-ago]
     return spread
-
-
-def begins_of(holds: Mask) -> Mask:
-    """Return the first step of each stretch that begins within the steps, (n, n_steps)."""
-    begins = np.zeros_like(holds)
-    begins[:, 1:] = holds[:, 1:] & ~holds[:, :-1]
-    return begins
 
 
 def since_last(holds: Mask) -> Counts:

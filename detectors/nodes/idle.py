@@ -338,7 +338,7 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
     """Return for how many steps the nodes that stopped may stand still, (n,).
 
     A job that pauses as ever waits longer where another job that works on is slow, which has a
-    message already. One that went on by itself after it was called hung had waited.
+    message already.
     """
     needed = view.rare_after("hung.for", standing_still, stopped)
     if not stopped.any():
@@ -346,14 +346,6 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
     limit, pauses = view.steps("alert.pause_limit"), view.stretches(standing_still, stopped).count
     for alert in view.opened(*Family.DROP.rules):
         needed = np.where(stopped & (pauses > 0) & may_wait(view, alert), limit, needed)
-    for alert in view.alerts:
-        if alert.anomaly.rule != Cause.HUNG.value or not alert.closed:
-            continue
-        start, rows = alert.anomaly.window.start, view.roster.rows_of(alert.anomaly.things)
-        usual, longest = view.usual_of(MEMORY)[rows], (alert.closed - start) / view.window.step
-        lost = view.whole.since(start).of(MEMORY)[rows] < number("view.KEPT") * usual[:, None]
-        went_on = stopped[rows] & ~lost.any(axis=1) & np.isfinite(usual) & (longest < limit[rows])
-        needed[rows] = np.where(went_on, np.maximum(needed[rows], longest), needed[rows])
     return needed
 
 
