@@ -45,6 +45,7 @@ from detectors.usual import (
     anchor_of,
     history,
     learn,
+    pause_spans,
     source_of,
     strange_spans,
 )
@@ -135,7 +136,13 @@ class Detector:
         # What is learnt from: the days before the last fixed hour, without the spans of alerts.
         anchor = anchor_of(reading.now, whole)
         source = source_of(whole, reading, limits.roster)
-        past = Past(anchor, policy.number("alert.usual_days"), strange_spans(known, anchor), source)
+        past = Past(
+            anchor,
+            policy.number("alert.usual_days"),
+            strange_spans(known, anchor),
+            pause_spans(known, anchor, policy.duration("alert.pause_limit")),
+            source=source,
+        )
         usual = learnt or self._usual_of(reading, whole, limits, past, known)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
         view.past_ = self._past.get((past, policy), lambda: JobPast(past))
@@ -166,7 +173,7 @@ class Detector:
             return learn(part, roster, floor, past.strange, whole=unthinned, earlier=earlier)
 
         hour = anchor_of(reading.now, whole, HOUR)
-        newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), past.source)
+        newest = Past(hour, YOUNG_JOB / DAY, strange_spans(alerts, hour), source=past.source)
 
         def young() -> Usual:
             def learnt() -> Usual:
@@ -199,7 +206,7 @@ class Detector:
         source = source_of(view.whole, view.reading, view.roster)
         spend = view.reading.frame("spend_hour") if self._money else None
         days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, since)
-        past = Past(since, days, (*strange, *odd.spans_of_scopes(view, since)), source)
+        past = Past(since, days, (*strange, *odd.spans_of_scopes(view, since)), source=source)
         # Most blocks of a midnight were learnt at the one before.
         blocks = self._blocks.get(source, dict[Any, odd.Block]) if self._replays else None
         model = self._odd_model.get(

@@ -38,7 +38,9 @@ from detectors.usual import (
     SENT,
     around,
     daily_levels,
+    forget,
     history,
+    median,
     utilization_of,
 )
 from detectors.view import View, once_a_tick
@@ -143,15 +145,30 @@ def _read_runs(view: View, pace: Pace) -> None:
 
         # Of a run that is slow its past is asked, and whether it gave up nodes.
         if lately < below and tokens[run]:
-            rate[run] = _by_node(view, frame, rate[run], _members(view, place))
+            rate[run] = _by_node(view, frame, rate[run], run_members(view, place))
         smooth = rolling(rate[run], smoothing)
         slow, gap = (smooth < below)[None, :], np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
         pace.slow_steps[rows] = trailing(slow, gap)[0]
         if pace.slow_steps[rows[0]]:
-            alone, weeks = np.zeros(1, dtype=np.intp), view.policy.number("alert.rare_weeks")
-            before = stretches_of(slow, ~gap, alone, alone, weeks, frame.step)
-            pace.usual_steps[rows] = before.rare[0]
+            pace.usual_steps[rows] = _usually_slow(view, frame, rows, slow, gap)
+
+
+def _usually_slow(view: View, frame: Frame, rows: Rows, slow: Mask, gap: Mask) -> float:
+    """Return how many steps a run is `slow` as seldom as asked, with executions as long as now.
+
+    Both masks are (1, n_steps). An evaluation slows the run too, but not what it executes.
+    """
+    whole = view.whole.last(frame.n_steps * frame.step)
+    longer = whole.of(LATENCY)[rows] / view.usual_of(LATENCY)[rows, None]
+    alike = slow[:, -whole.n_steps :] & ~(median(longer.T) < SLOWER)
+
+    known = np.ones((view.n, whole.n_steps), dtype=np.float32)
+    forget(known, whole, view.roster, view.past.past.troubles if view.past else ())
+    known[:, gap[0, -whole.n_steps :]] = np.nan
+    going_on = np.asarray(np.isfinite(known[rows]).all(axis=0, keepdims=True))
+    alone, weeks = np.zeros(1, dtype=np.intp), view.policy.number("alert.rare_weeks")
+    return float(stretches_of(alike, going_on, alone, alone, weeks, whole.step).rare[0])
 
 
 def _by_node(view: View, frame: Frame, rate: Floats, members: Rows) -> Floats:
@@ -193,13 +210,19 @@ def _read_executions(view: View, pace: Pace) -> None:
     rows = np.flatnonzero(asked)
     if not len(rows):
         return
-    longer = view.latency[rows] / usual[rows, None]
-    sent = view.metric(SENT)[rows] / view.usual_of(SENT)[rows, None]
-    busy = view.level[rows] >= view.number("starved.over")[rows, None]
-    waits = busy & (longer >= SLOWER) & (np.abs(sent * longer - 1) <= TOGETHER)
+    waits = busy_and_waiting(view)[rows]
     pace.slow_steps[rows] = trailing(waits, view.unknown[rows])
-    pace.newest[rows] = np.where(waits[:, -1], 1 / longer[:, -1], np.nan)
+    pace.usual_steps[rows] = view.stretches(busy_and_waiting, asked).rare[rows]
+    pace.newest[rows] = np.where(waits[:, -1], usual[rows] / view.latency[rows, -1], np.nan)
     pace.lately[rows] = pace.newest[rows]
+
+
+def busy_and_waiting(view: View) -> Mask:
+    """Return where nodes look busy while executions take longer and as much less is sent."""
+    longer = view.latency / view.usual_of(LATENCY)[:, None]
+    sent = view.metric(SENT) / view.usual_of(SENT)[:, None]
+    busy = view.level >= view.number("starved.over")[:, None]
+    return np.asarray(busy & (longer >= SLOWER) & (np.abs(sent * longer - 1) <= TOGETHER))
 
 
 def _rates(frame: Frame) -> tuple[Floats, Mask]:
@@ -242,11 +265,11 @@ def rolling(values: Floats, steps: int) -> Floats:
 
 def run_rows(view: View, labels: Labels) -> Rows:
     """Return the rows of the running nodes of a run."""
-    rows = _members(view, labels)
+    rows = run_members(view, labels)
     return rows[view.roster.running[rows]]
 
 
-def _members(view: View, labels: Labels) -> Rows:
+def run_members(view: View, labels: Labels) -> Rows:
     """Return the rows of a run's nodes."""
     rows, (ids, claimed) = view.rows_in(labels), nodes_of(labels, view.reading.claims)
     among = view.roster.among(ids)[rows]

@@ -512,21 +512,20 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
     compiled = lately(compiling, lull)[:, -1]
     pods = readings.metric("neuroncore_reserved_count")
 
-    # The step since which each node rests at each step, -1 where it works.
+    # The last step up to each in which a node worked, -1 where there is none.
     rests = (readings.zero & ~(pods == 0)) | gap
-    works = np.where(rests, -1, np.arange(rests.shape[1]))
-    begun = np.where(rests, np.maximum.accumulate(works, axis=1) + 1, -1)
+    worked = np.maximum.accumulate(np.where(rests, -1, np.arange(rests.shape[1])), axis=1)
     for leader in np.flatnonzero(compiled).tolist():
         same_scope = roster.scope == roster.scope[leader]
-        peers = np.flatnonzero(same_scope & (begun[:, -1] >= 0) & ~compiled & ~waits)
+        peers = np.flatnonzero(same_scope & rests[:, -1] & ~compiled & ~waits)
         if not len(peers):
             continue
         last = int(np.flatnonzero(compiling[leader])[-1])
         began = last - int(trailing(compiling[[leader], : last + 1], gap[[leader], : last + 1])[0])
         bare = np.isnan(pods[peers]).all(axis=1)
-        rested, with_pods = begun[peers, -1], begun[leader, last]
-        since_compile = rested > began - readings.steps("idle.for")[peers]
-        near = np.where(bare, since_compile, np.abs(rested - with_pods) <= lull)
+        before, with_pods = worked[peers, -1], worked[leader, last]
+        since_compile = before >= began - readings.steps("idle.for")[peers]
+        near = np.where(bare, since_compile, np.abs(before - with_pods) <= lull)
 
         # No tag may name another job.
         job = roster.labels[leader].job

@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from bot.model.alert import Alert
+from bot.model.causes import Cause, Family
 from bot.model.codec import by_key
 from bot.model.frame import Frame
 from bot.model.reading import Reading
@@ -91,8 +92,15 @@ class Past:
     anchor: datetime
     days: float
     strange: tuple[StrangeSpan, ...] = ()
+    pauses: tuple[StrangeSpan, ...] = ()
+    """Those of the strange spans that may have been pauses: of hangs and drops that are over."""
     source: object = None
     """A key of whose history it is and of how much of it is there, see `source_of`."""
+
+    @property
+    def troubles(self) -> tuple[StrangeSpan, ...]:
+        """Return the strange spans that were no pauses."""
+        return tuple(span for span in self.strange if span not in self.pauses)
 
 
 @dataclass(frozen=True)
@@ -228,6 +236,15 @@ def strange_spans(alerts: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpa
 def _members(things: tuple[str, ...], suspect: str) -> tuple[str, ...]:
     """Return the things of an alert in one order, whichever waste most now."""
     return tuple(sorted({*things, suspect} - {""}))
+
+
+def pause_spans(
+    alerts: Sequence[Alert], anchor: datetime, limit: timedelta
+) -> tuple[StrangeSpan, ...]:
+    """Return the spans of the hangs and drops that were over at `anchor`, shorter than a limit."""
+    rules = Cause.HUNG.value, *Family.DROP.rules
+    spans = strange_spans([a for a in alerts if a.anomaly.rule in rules and not a.firing], anchor)
+    return tuple(span for span in spans if span.end < anchor and span.end - span.start < limit)
 
 
 def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMPLE) -> Frame:

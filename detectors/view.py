@@ -46,6 +46,7 @@ from detectors.readings import (
 from detectors.roster import Limits, scope_of
 from detectors.usual import (
     BLOCK,
+    CPU,
     LATENCY,
     MEMORY,
     NOTHING,
@@ -112,8 +113,12 @@ class JobPast:
         holds, going_on = state(history), history.going_on.astype(np.float32)
         if state in OVER_ENDS:
             going_on[:] = 1
-        forget(going_on, part, history.roster, self.past.strange)
-        going_on[history.of_another_job] = 0
+        # What came back by itself was a pause, whatever was said of it, but for a host or NIC that
+        # had too much to do.
+        forget(going_on, part, history.roster, self.past.troubles)
+        waited = np.ones_like(going_on)
+        forget(waited, part, history.roster, self.past.pauses)
+        going_on[history.of_another_job | (np.isnan(waited) & history.overloaded)] = 0
         bridged = bridge(holds, history.gap)
         roles = roles_of(history.roster, history.usual_of(MEMORY))
         weeks = view.policy.number("alert.rare_weeks")
@@ -196,6 +201,18 @@ class View(Readings):
         other_graph = np.abs(self.latency / usual - 1) > number("view.OTHER")
         smaller = self.restarting & weights_held & other_graph
         return np.asarray(self.executing & (self.forward | smaller))
+
+    @derived
+    def half_resting(self) -> Floats:
+        """Return the CPU of a host of which half as much rests as usual, (n,)."""
+        return np.asarray(1 - 0.5 * (1 - self.usual_of(CPU)))
+
+    @derived
+    def overloaded(self) -> Mask:
+        """Return where half as much of a host rests as usual, or its NIC is full."""
+        full = self.number("network_bound.above")[:, None]
+        busy = self.cpu >= self.half_resting[:, None]
+        return np.asarray(busy | (self.efa / self.roster.nic[:, None] >= full))
 
     @derived
     def at_work(self) -> Mask:
@@ -297,15 +314,30 @@ class View(Readings):
         return (self.utilization / self.levels[1][:, None]).astype(np.float32)
 
     @derived
-    def going_on(self) -> Mask:
-        """Return where the process of a node's job is loaded: what stands then is a pause of it."""
+    def unloaded(self) -> Mask:
+        """Return where a node reports, and no process of its job is loaded.
+
+        An evaluation in less memory goes on within the process.
+        """
         gone = (self.held == 0) | (self.restarting & ~self.evaluating)
-        return np.asarray(~gone & (~self.unknown | self.gap))
+        return np.asarray(gone & ~self.unknown)
 
     @derived
-    def unloaded(self) -> Mask:
-        """Return where a node reports, and no process of its job is loaded."""
-        return np.asarray(~self.going_on & ~self.unknown)
+    def ends(self) -> Mask:
+        """Return the steps in which a process that worked is first seen to have ended."""
+        ends = np.zeros_like(self.unloaded)
+        ends[:, 1:] = self.unloaded[:, 1:] & self.executing[:, :-1] & ~self.unloaded[:, :-1]
+        return ends
+
+    @derived
+    def going_on(self) -> Mask:
+        """Return where the process of a node's job is loaded: what stands then is a pause of it."""
+        return np.asarray(~self.unloaded & (~self.unknown | self.gap))
+
+    @derived
+    def stopped(self) -> Mask:
+        """Return where a node's job is not at work: its process has ended, or stands still."""
+        return np.asarray(self.standing | self.unloaded)
 
     @derived
     def of_another_job(self) -> Mask:

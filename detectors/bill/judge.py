@@ -52,7 +52,7 @@ def commitment_findings(
     billed, unused = lay_out(view.reading.frame("spend"), BILLED_METRIC), ledger.days
     if billed is None:
         return []
-    already = {x.subject.scope for x in jumped if x.cause is Cause.COMMITMENT_UNUSED}
+    already = {x.subject.scope for x in jumped}
     findings = []
     for row, line in enumerate(unused.lines):
         scope = line.only(LINE)

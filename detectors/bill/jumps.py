@@ -117,7 +117,7 @@ def allowed(jump: Jump, policy: Policy, view: View, before: int) -> bool:
     return policy.on(f"{jump.cause}.on")
 
 
-def cause_of(labels: Labels, *, new: bool) -> Cause:
+def cause_of(labels: Labels, *, new: bool = False) -> Cause:
     """Return the cause that the growth of a line stands for.
 
     A fee that grows is commitment that usage no longer covers.
@@ -143,7 +143,7 @@ def never_billed(bill: BillLines, row: int, first: int) -> bool:
 
 def is_fee(labels: Labels) -> bool:
     """Return whether a line is the fee of a commitment."""
-    return cause_of(labels, new=False) is Cause.COMMITMENT_UNUSED
+    return cause_of(labels) is Cause.COMMITMENT_UNUSED
 
 
 def _onset(series: Numbers, last: int, policy: Policy) -> int | None:

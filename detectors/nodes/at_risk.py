@@ -28,15 +28,16 @@ from detectors.numbers import (
     since_last,
     sustained,
 )
-from detectors.progress import AGE, RECENT, STUCK, run_rows
+from detectors.progress import AGE, RECENT, STUCK, run_members
 from detectors.readings import GAP
 from detectors.roster import scope_of
 from detectors.rule import Explanation, Subject, anomaly_of, belief
-from detectors.usual import utilization_of
-from detectors.view import View
+from detectors.usual import utilization_of, worked_of
+from detectors.view import LOOKBACK, View
 
 LEAST = duration("at_risk.LEAST")
 FRESH = duration("at_risk.FRESH")
+_SPOT = NoticeKind.INTERRUPTION, NoticeKind.REBALANCE
 _COMING = {
     NoticeKind.INTERRUPTION: "AWS takes back {nodes} at {due}",
     NoticeKind.BLOCK_END: "The Capacity Block ends: AWS terminates {nodes} from {due} on",
@@ -169,7 +170,7 @@ def notice_anomalies(view: View) -> Iterator[Anomaly]:
             if notice.planned and notice.due:
                 begins = notice.due - policy.duration("interruption_notice.ahead")
                 in_effect = begins <= view.now < notice.due + FRESH
-            if policy.on("interruption_notice.on") and in_effect and not _by_habit(view, threat):
+            if policy.on("interruption_notice.on") and in_effect:
                 together.setdefault(threat.scope, []).append(threat)
     for scope, threats in sorted(together.items()):
         yield _notice_anomaly(view, scope, threats)
@@ -178,7 +179,8 @@ def notice_anomalies(view: View) -> Iterator[Anomaly]:
 def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
     """Yield the runs whose accelerated nodes a notice is about, each with those nodes.
 
-    The nodes of a plan must still run.
+    The nodes of a plan must still run. Spot capacity is made to be taken back: a node of no job and
+    no run loses nothing by it.
     """
     inventory, roster = view.reading.inventory, view.roster
     names = set(notice.instances)
@@ -201,24 +203,10 @@ def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
         if instance.running or not notice.planned:
             row = roster.row.get(name)
             labels = instance.labels if row is None else roster.labels[row]
-            nodes.setdefault(run_of(view, labels, time), []).append(name)
+            if notice.kind not in _SPOT or labels.job or _runs_on(view, labels, time):
+                nodes.setdefault(run_of(view, labels, time), []).append(name)
     for run, members in nodes.items():
         yield _Threat(notice, tuple(members), run)
-
-
-def _by_habit(view: View, threat: _Threat) -> bool:
-    """Return whether AWS took nodes of this place on some days before, where no run is known.
-
-    Work that lives on spare capacity is made to be stopped.
-    """
-    days = {
-        alert.opened.date()
-        for alert in view.alerts
-        if alert.anomaly.rule == Cause.INTERRUPTION_NOTICE.value
-        if alert.anomaly.scope == threat.scope and alert.anomaly.at_risk is None
-    }
-    unknown = threat.run.row is None and not threat.notice.planned
-    return unknown and len(days - {threat.notice.at.date()}) >= count("at_risk.HABIT")
 
 
 def _notice_anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> Anomaly:
@@ -290,39 +278,53 @@ class NodesRun:
 
 
 def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
-    """Return the run of a node: the one that reported at a time under its cluster and job.
+    """Return the run of a node: the only one that may have worked on it at a time.
 
-    Its place where that is not sure, or where the node came after the run had started.
+    Its place where that is not sure.
     """
-    place = labels.only(("cluster", "job")) if labels.cluster else scope_of(labels)
-    frame = view.frame("run")
+    runs = _runs_on(view, labels, at)
+    if len(runs) == 1:
+        return NodesRun(runs[0], view.frame("run").things[runs[0]])
+    return NodesRun(None, labels.only(("cluster", "job")) if labels.cluster else scope_of(labels))
+
+
+def _runs_on(view: View, labels: Labels, at: datetime) -> list[int]:
+    """Return the runs that may work on a node, or on a cluster, at a time.
+
+    They report under its cluster, and under its job where that is known.
+    """
+    frame, row = view.frame("run"), view.roster.row.get(labels.instance)
     reporting = ~np.isnan(frame.until(at).last(RECENT).of(AGE)).all(axis=1)
     clusters = {labels.cluster} - {""}  # of a node outside any no run is known
     runs = [i for i in np.flatnonzero(reporting).tolist() if frame.things[i].cluster in clusters]
     same = [i for i in runs if frame.things[i].job == labels.job]
     if same or labels.job:
         runs = same
-    node = view.reading.inventory.instances.get(labels.instance)
-    launched = node.launched_at.timestamp() if node else -np.inf
-    sure = len(runs) == 1 and _in_attempt(view, runs[0], launched)
-    return NodesRun(runs[0], frame.things[runs[0]]) if sure else NodesRun(None, place)
+    return [i for i in runs if not labels.instance or row in _nodes_of_run(view, i)]
 
 
 def rows_of_run(view: View, run: int) -> Rows:
     """Return the rows of the running nodes that work on a run."""
-    rows = run_rows(view, view.frame("run").things[run])
-    return rows[_in_attempt(view, run, view.roster.launched[rows])]
+    rows = _nodes_of_run(view, run)
+    return rows[view.roster.running[rows]]
 
 
-def _in_attempt(view: View, run: int, launched: Numbers | float) -> Mask:
-    """Return which nodes of a run's cluster, launched at some times, may work on it.
+def _nodes_of_run(view: View, run: int) -> Rows:
+    """Return the rows of the nodes that may work on a run, which takes none in without a start.
 
-    A run takes no node in without a start, unless a name says that it is there.
+    Unless a name says that it is there, a node is none that came later, or that worked on through
+    the start. Where all did, only the reports of the run began then.
     """
-    place = view.frame("run").things[run].only(("cluster", "job"))
-    return np.asarray(
-        (place in view.reading.claims) | (launched <= attempt_began(view, run).timestamp())
-    )
+    labels = view.frame("run").things[run]
+    rows = run_members(view, labels)
+    if labels.only(("cluster", "job")) in view.reading.claims:
+        return rows
+    began = attempt_began(view, run)
+    rows = rows[view.roster.launched[rows] <= began.timestamp()]
+    work = worked_of(view.whole.until(began).last(LOOKBACK).pick(rows))
+    unread, at_work = np.isnan(work), work > view.number("idle.below")[rows, None]
+    joined = unread.all(axis=1) | ~(unread | at_work).all(axis=1)
+    return rows[joined] if joined.any() else rows
 
 
 def attempt_began(view: View, run: int) -> datetime:

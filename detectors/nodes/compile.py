@@ -241,15 +241,13 @@ def _with_job(start: Start, past: View, runs: Frame) -> Start:
     until = _step(frame, window.start)
     work, worked = _work_after(past, rows, window)
 
-    # A run that goes on names the job, which tells more: its work may have changed. Of several that
-    # may have compiled it is one that reported while this work ran; else what is said holds for each.
+    # A run that goes on names the job, which tells more: its work may have changed. Where several
+    # may have compiled, what is said holds for each.
     reported = ~np.isnan(runs.of("run_step_count"))
     reported = np.pad(reported, ((0, 0), (frame.n_steps, 0)))[:, -frame.n_steps :]
     jobs = np.array([job_of(x.job) for x in runs.things])
     of_jobs = {x: reported[jobs == x, :until].any(axis=0) for x in _went_on(runs, window)}
-    at_work, least = worked.any(axis=0), frame.steps(RAN)
-    did_so = {x: by_run for x, by_run in of_jobs.items() if (by_run & at_work).sum() >= least}
-    of_jobs = did_so or of_jobs
+    least = frame.steps(RAN)
     ran = again = worked.sum(axis=1).max()
     if of_jobs:
         again = min(by_run.sum() for by_run in of_jobs.values())
@@ -307,7 +305,7 @@ def _processes(worked: Mask, gone: Mask, frame: Frame) -> int:
     first = np.flatnonzero(np.diff([row, begun], prepend=-2).any(axis=0))
     lengths = np.diff(first, append=len(row))
     begins, lull = np.unique(begun[first[lengths >= frame.steps(RAN)]]), frame.steps(LULL)
-    return int((np.diff(begins, prepend=-lull - 2) > lull).sum())
+    return int((np.diff(begins, prepend=-np.inf) > lull).sum())
 
 
 def _went_on(runs: Frame, window: Window) -> frozenset[str]:

@@ -25,9 +25,9 @@ from detectors.nodes.shortfall import (
     NOW,
     SETTLED,
     coming_back,
+    deep_under,
     falling,
     far_under,
-    half_resting,
     held_back,
     lasted,
     longest_ago,
@@ -67,7 +67,6 @@ from detectors.usual import (
     forget,
     median,
     strange_spans,
-    worked_of,
 )
 from detectors.view import LOST, View
 
@@ -129,9 +128,9 @@ def find_around(view: View, pace: Pace) -> RuleMatch:
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & training
     latency = ratio_to(view.recent(view.latency), view.usual_of(LATENCY))
     untimed = np.isnan(latency) & pace.by_tokens
-    rare = untimed & (pace.slow_steps > pace.usual_steps)
-    lasting = pace.slow_steps > np.maximum(pace.usual_steps, view.window.steps(SETTLED))
-    slow = narrowed(slow, lambda: (slower(view) & (lasting | ~quiet(view))) | rare)
+    slow &= pace.slow_steps > np.minimum(pace.usual_steps, view.steps("alert.pause_limit"))
+    lasting = pace.slow_steps > view.window.steps(SETTLED)
+    slow = narrowed(slow, lambda: (slower(view) & (lasting | ~quiet(view))) | untimed)
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
     in_full = (pace.newest >= number("drop.FULL")) & training
 
@@ -146,7 +145,6 @@ def find_around(view: View, pace: Pace) -> RuleMatch:
     faulty = view.held_open(Cause.HARDWARE_FAULT.value)
     begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view) | faulty))
     begins = narrowed(begins, lambda: _longer_than_troubles(view, begins))
-    begins = narrowed(begins, lambda: ~_by_the_clock(view, begins, steps))
 
     # A node that executes nothing at all is another rule's; but a pause of its job ends no drop.
     still = trailing(view.zero & view.standing, view.unknown)
@@ -240,7 +238,7 @@ def _date(view: View, fallen: Mask, steps: Numbers, since: Numbers) -> None:
     work = np.where(day.at_work, np.fmin(day.level, 1), np.float32(1))
     known = np.ones_like(work)
     forget(known, day.window, day.roster, strange_spans(view.alerts, view.now))
-    ended = day.standing | (day.restarting & ~day.evaluating) | np.isnan(known)
+    ended = day.stopped | np.isnan(known)
     looked_at = newest_of(day.window.n_steps, since_last(ended))
 
     # One that crept was at the usual as long before it lost something as it took to lose twice that.
@@ -299,7 +297,8 @@ def _fell_together(view: View, deep: Counts) -> Mask:
 
 def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     """Return which nodes are under their usual for longer than their job usually pauses, (n,)."""
-    longer = asked & (streak(view, under(view)) >= view.rare_after("starved.for", under, asked))
+    deep = view.rare_after("starved.for", deep_under, asked)
+    longer = asked & (streak(view, deep_under(view)) >= deep)
 
     # One that sends as little, and works less for no longer than at its evaluations, may be in one
     # that its memory does not tell.
@@ -328,45 +327,6 @@ def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     lasts = streak(view, troubled(view))
     rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
     return np.asarray((lasts == 0) | (lasts > rare))
-
-
-def _by_the_clock(view: View, asked: Mask, steps: Numbers) -> Mask:
-    """Return which nodes asked for work less at a time at which their job does so by habit, (n,).
-
-    It did so on most of the newest days, or on as many of the same weekday. An alert about it
-    counts: what comes back every day is a habit. A saturated host or NIC is none, nor is what
-    outlasts any pause.
-    """
-    habit, enough = view.nobody(), count("progress.ENOUGH")
-    asked = asked & ~saturated(view) & ~view.held_open(*FAMILY)
-    for _, rows in view.roster.by_scope(asked & (steps < view.steps("alert.pause_limit"))):
-        peers = np.flatnonzero(view.fellows(rows))
-        over, length = float(view.number("starved.over")[rows[0]]), int(steps[rows].max())
-        level = median((worked_of(view.whole)[peers] / view.levels[1][peers, None]).T) / over
-        deep = min(1, (middle_of(median(view.level[rows, -length:])) + LOST) / over)
-        days = (*range(1, enough + 2), *(7 * week for week in range(1, enough + 1)))
-        fell = [_fell_then(view, level, ago, length, deep) for ago in days]
-        habit[rows] = sum(fell[: enough + 1]) >= enough or all(fell[enough + 1 :])
-    return habit
-
-
-def _fell_then(view: View, level: Floats, days: int, length: int, deep: float) -> bool:
-    """Return whether a job fell from its usual work as long and as far, some `days` ago.
-
-    By its `level` as a share of the one at which a drop ends, (n_steps,), within a quarter of an
-    hour of the same time.
-    """
-    nearby, settled = view.window.steps(STEADY), view.window.steps(SETTLED)
-    latest = len(level) - days * view.window.steps(DAY) + nearby
-    for end in range(latest, latest - 2 * nearby - 1, -1):
-        start = end - length
-        if start < settled:
-            return False
-        then, before = level[start:end], level[start - settled : start]
-        worked = (before >= 1).mean() >= 0.5
-        if worked and then[-1] < 1 and np.nanmedian(then) <= deep:
-            return True
-    return False
 
 
 def _still_dropped(view: View, pace: Pace) -> Mask:
@@ -399,13 +359,9 @@ def _no_pause(view: View, steps: Counts) -> Mask:
 
     In a pause the host rests and executions are as quick as ever, but for a hiccup.
     """
-    surge = view.recent(view.cpu, view.window.steps(NOW)) >= half_resting(view)
+    surge = view.recent(view.cpu, view.window.steps(NOW)) >= view.half_resting
     slow = slower(view) & ~quiet(view)
     sign, signs = saturated(view) | surge, troubled(view)
-
-    # Where the job is as low by habit, slow executions alone must last longer than a hiccup.
-    habit = steps <= view.stretches(under, slow).rare
-    slow &= ~habit | (streak(view, signs) > view.steps("starved.for"))
     return np.asarray((sign | slow) & (2 * seen_within(signs, steps) > steps))
 
 
@@ -438,8 +394,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     as_usual = view.utilization >= view.usual_work[:, None]
     judged = ~view.unknown & ~view.forward & ~view.evaluating
     worked = share_before(as_usual, judged, length, view.window.steps(SETTLED)) >= 0.5
-    stopped = view.standing | (view.restarting & ~view.evaluating)
-    fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
+    fell = worked & ~(share_before(view.stopped, ~view.unknown, length, restart) > 0)
     fell |= narrowed(late & ~fell & view.usual.own, lambda: _crept(view, late & ~fell))
     fell |= late & view.usual.resumed
     memory = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
@@ -462,8 +417,8 @@ def _crept(view: View, asked: Mask) -> Mask:
     longest = int(view.rare_after("hung.for", standing_still, asked)[rows].max())
     pause = day.standing & day.holding
     pause &= ~sustained(pause, longest)
-    stopped = (day.standing & ~pause) | (day.restarting & ~day.evaluating)
-    since = newest_of(day.window.n_steps, since_last(stopped) - day.window.steps(RESTART))
+    stopped = since_last(day.stopped & ~pause)
+    since = newest_of(day.window.n_steps, stopped - day.window.steps(RESTART))
     as_usual = since & ~day.forward & ~day.evaluating & (day.utilization >= day.usual_work[:, None])
     return placed(as_usual.sum(axis=1) >= day.window.steps(SETTLED), rows, view.n)
 

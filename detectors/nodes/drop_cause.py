@@ -13,7 +13,7 @@ from bot.model.money import counted
 from bot.model.reading import scattered
 from detectors.jobs import AS_QUICK
 from detectors.nodes import cores
-from detectors.nodes.shortfall import FAMILY, NOW, SETTLED, half_resting, under
+from detectors.nodes.shortfall import FAMILY, NOW, SETTLED, under
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.numbers import (
     Floats,
@@ -22,6 +22,7 @@ from detectors.numbers import (
     count,
     duration,
     middle_of,
+    newest_of,
     number,
     percent,
     rate,
@@ -57,6 +58,9 @@ def slower(view: View) -> Mask:
     if len(rows):
         newest = slice(-view.window.steps(BEFORE), None)
         working = view.utilization[rows, newest] >= view.usual_work[rows, None]
+        # A run says by its own count since when its work is not the usual one.
+        pace = pace_of_nodes(view)
+        working &= ~newest_of(working.shape[1], pace.slow_steps[rows] * pace.counted[rows])
         before = medians_where(view.latency[rows, newest], working)
         longer[rows] = ~(latency[rows] < SLOWER * before)
     return longer
@@ -91,11 +95,9 @@ def saturated(view: View) -> Mask:
 
 
 def troubled(view: View) -> Mask:
-    """Return where a node shows the sign of a drop: slow executions, a busy host or a full NIC."""
-    surge = view.cpu >= half_resting(view)[:, None]
-    full = view.efa / view.roster.nic[:, None] >= view.number("network_bound.above")[:, None]
+    """Return where a drop shows a sign: slow executions, a busy host or a full NIC."""
     late = view.latency >= SLOWER * view.usual_of(LATENCY)[:, None]
-    return np.asarray((late & view.at_work) | (under(view) & (surge | full | late)))
+    return np.asarray(under(view) & (view.overloaded | late))
 
 
 @dataclass(frozen=True)

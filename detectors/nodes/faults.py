@@ -255,7 +255,7 @@ def find_errors(view: View) -> RuleMatch:
     # What a job that is not known lacks is not known either. One crash may be its end, two are none.
     strange = off(view.recent(view.memory), view.usual_of(MEMORY)) > ALIKE
     of_known_job = (view.usual.own & ~strange) | view.roster.inference
-    crashes = (crashed[:, 1:] & ~crashed[:, :-1]).sum(axis=1)
+    crashes = (crashed & view.ends).sum(axis=1)
     wasted &= (crashes >= 2) | (of_known_job & (crashes == 0))
 
     # Servers are swapped, restarted or lack requests for a while beside their peers.
@@ -270,18 +270,10 @@ def _crashed(view: View) -> Mask:
 
     They are read in its last step or in the one after it: other processes end by themselves.
     """
-    unloaded, step = _emptied(view), np.arange(view.window.n_steps)
-    ends = unloaded.copy()
-    ends[:, 1:] &= ~unloaded[:, :-1]
+    step = np.arange(view.window.n_steps)
     failed = lately(view.metric("neuron_execution_errors_count") > 0, 1)
-    last_end = np.maximum.accumulate(np.where(ends, step, 0), axis=1)
-    return np.asarray(unloaded & np.take_along_axis(failed, last_end, axis=1))
-
-
-def _emptied(view: View) -> Mask:
-    """Return where no process of a node's job is loaded, by its empty memory too, (n, n_steps)."""
-    empty = view.zero & ~(view.memory > number("jobs.EMPTY") * view.roster.memory[:, None])
-    return np.asarray(view.unloaded | empty)
+    last_end = np.maximum.accumulate(np.where(view.ends, step, 0), axis=1)
+    return np.asarray(view.unloaded & np.take_along_axis(failed, last_end, axis=1))
 
 
 def _short_of_peers(view: View, hit: Mask) -> Floats:
@@ -317,7 +309,7 @@ def _losing(
     lost[(lost <= LOST) | (level >= view.levels[0])] = 0
 
     in_trouble = newest_of(view.window.n_steps, steps)
-    gone = in_trouble & (_emptied(view) if stopped is None else stopped)
+    gone = in_trouble & (view.unloaded if stopped is None else stopped)
     host, by_peers = host_full(view), _short_of_peers(view, hit)
     served: Mask = np.asarray(np.isfinite(by_peers[:, newest]).any(axis=1))
     rows = np.flatnonzero(hit & (gone[:, newest].any(axis=1) | served | (host.steps > 0)))
@@ -406,10 +398,10 @@ def out_of_memory(view: View) -> Mask:
     if not lived.any():  # as at most ticks
         return np.zeros(lived.shape, dtype=bool)
     fills = lived & (np.fmax(before, 2 * before - earlier) >= full) & ~(usual >= full)
-    # An evaluation frees less of it: the process is gone for part of this step and of the next.
-    after = memory[:, 2:].copy()
-    after[:, :-1] = np.fmin(after[:, :-1], memory[:, 3:])
-    return np.asarray(fills & (memory[:, 2:] < before) & (after < 0.5 * before))
+    # The process is gone for part of this step and of the next.
+    gone = view.unloaded[:, newest][:, 2:].copy()
+    gone[:, :-1] |= gone[:, 1:]
+    return np.asarray(fills & (memory[:, 2:] < before) & gone)
 
 
 def runs_out(view: View) -> Mask:

@@ -60,7 +60,6 @@ COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
 _TRAFFIC = number("idle.TRAFFIC")
 _QUARTERS = count("idle.QUARTERS")
-_FREED = number("idle.FREED")
 
 
 def find_idle(view: View) -> RuleMatch:
@@ -254,9 +253,10 @@ def _peers_at_work(view: View, rows: Rows) -> tuple[str, ...]:
     busy = [row for servers in peers for row in servers if level[row] > 0 and row not in rows]
     if not busy:
         return ()
-    works = "works" if len(busy) == 1 else "work"
-    level_of_peers = percent(middle_of(level[busy]))
-    return (f"{counted(len(busy), 'server')} with the same model {works} at {level_of_peers}",)
+    servers = counted(
+        len(busy), "server with the same model works", "servers with the same model work"
+    )
+    return (f"{servers} at {percent(middle_of(level[busy]))}",)
 
 
 def _explain_few_requests(view: View, rows: Rows) -> Explanation:
@@ -302,10 +302,7 @@ def find_hung(view: View) -> RuleMatch:
     needed = view.steps("hung.for")
     begins |= (seen_spinning >= needed) | (seen_bare >= count("idle.BARE") * needed)
 
-    # A process whose device memory is free by the newest reading is gone.
-    runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
-    released = (runtime == 0) | (memory < _FREED * view.usual_of(MEMORY))
-    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~released
+    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~view.unloaded[:, -1]
     stays &= view.mostly(np.logical_or.reduce(signs))
     hit = (view.eligible & begins) | (view.roster.running & stays)
     hit &= ~view.roster.inference & view.on("hung.on")
@@ -316,19 +313,15 @@ def find_hung(view: View) -> RuleMatch:
 def amid_work(view: View) -> Mask:
     """Return which training nodes stopped amid their work for `hung.for`, (n,).
 
-    Their process is the one that worked in the hour before: memory given back between the work and
-    the streak is that of a new one.
+    Their process is the one that worked in the hour before: since then it has not ended.
     """
     still, seen_still = view.streak(view.holding)
     stopped = (seen_still >= view.steps("hung.for")) & ~view.roster.inference
     if not stopped.any():
         return stopped
-    n_steps = view.window.n_steps
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
-    between = newest_of(n_steps, since_last(view.executing)) & ~newest_of(n_steps, still)
-    freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
-    memory_kept = ~(view.recent(view.memory) < _FREED * view.usual_of(MEMORY))
-    return np.asarray(stopped & worked & memory_kept & ~freed)
+    since = newest_of(view.window.n_steps, since_last(view.executing))
+    return np.asarray(stopped & worked & ~(view.unloaded & since).any(axis=1))
 
 
 def pausing(view: View) -> Mask:
@@ -345,7 +338,7 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
     """Return for how many steps the nodes that stopped may stand still, (n,).
 
     A job that pauses as ever waits longer where another job that works on is slow, which has a
-    message already. One that went on by itself after it was called hung had waited.
+    message already.
     """
     needed = view.rare_after("hung.for", standing_still, stopped)
     if not stopped.any():
@@ -353,14 +346,6 @@ def _usual_pause(view: View, stopped: Mask) -> Numbers:
     limit, pauses = view.steps("alert.pause_limit"), view.stretches(standing_still, stopped).count
     for alert in view.opened(*Family.DROP.rules):
         needed = np.where(stopped & (pauses > 0) & may_wait(view, alert), limit, needed)
-    for alert in view.alerts:
-        if alert.anomaly.rule != Cause.HUNG.value or not alert.closed:
-            continue
-        start, rows = alert.anomaly.window.start, view.roster.rows_of(alert.anomaly.things)
-        usual, longest = view.usual_of(MEMORY)[rows], (alert.closed - start) / view.window.step
-        lost = view.whole.since(start).of(MEMORY)[rows] < number("view.KEPT") * usual[:, None]
-        went_on = stopped[rows] & ~lost.any(axis=1) & np.isfinite(usual) & (longest < limit[rows])
-        needed[rows] = np.where(went_on, np.maximum(needed[rows], longest), needed[rows])
     return needed
 
 

@@ -205,11 +205,11 @@ def blocks_of(
         if begin - whole.start < SAMPLE_EVERY:
             continue
         part = whole.until(begin + BLOCK).since(begin - JOB_HOURS)
-        strange = tuple(
+        clipped = (
             span._replace(start=max(span.start, part.start), end=min(span.end, part.end))
             for span in past.strange
-            if span.start < part.end and span.end > part.start
         )
+        strange = tuple(span for span in clipped if span.start < span.end)
         key = begin, strange, floor.tobytes()
         block = (earlier or {}).get(key) or _block_of(begin, part, limits.roster, floor, strange)
         if earlier is not None:

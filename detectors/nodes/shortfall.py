@@ -37,7 +37,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.progress import rolling
-from detectors.usual import ALIKE, CPU, MEMORY, forget, off, strange_spans, worked_of
+from detectors.usual import ALIKE, MEMORY, forget, off, strange_spans, worked_of
 from detectors.view import LOST, OVER_ENDS, View, once_a_tick
 
 FAMILY = Family.DROP.rules
@@ -53,6 +53,11 @@ def under(view: View) -> Mask:
 def far_under(view: View) -> Mask:
     """Return where a node trains so much less that a shallow drop is told."""
     return np.asarray(under(view) & (view.level < view.number("starved.below")[:, None]))
+
+
+def deep_under(view: View) -> Mask:
+    """Return where a node trains so much less that a drop is told soon."""
+    return np.asarray(under(view) & (view.level < view.number("starved.deep")[:, None]))
 
 
 def low(view: View) -> Mask:
@@ -226,12 +231,7 @@ def _in_turns(view: View, asked: Mask, key: str, times: int) -> tuple[Mask, Coun
 
 def strained(view: View) -> Mask:
     """Return where a node trains while half as much of its host rests as usual, (n, n_steps)."""
-    return np.asarray((view.cpu >= half_resting(view)[:, None]) & view.at_work)
-
-
-def half_resting(view: View) -> Floats:
-    """Return the CPU of a host of which half as much rests as usual, (n,)."""
-    return np.asarray(1 - 0.5 * (1 - view.usual_of(CPU)))
+    return np.asarray((view.cpu >= view.half_resting[:, None]) & view.at_work)
 
 
 def held_back(view: View, asked: Mask) -> Shortfall:
@@ -262,10 +262,7 @@ def ending_again(view: View) -> Mask:
 
     More than one has ended amid its work within twice that time.
     """
-    gone = view.unloaded
-    ended = np.zeros_like(gone)
-    ended[:, 1:] = gone[:, 1:] & ~gone[:, :-1] & view.executing[:, :-1]
-    times, steps = ended.cumsum(axis=1), 2 * int(view.steps("starved.shallow_for").max())
+    times, steps = view.ends.cumsum(axis=1), 2 * int(view.steps("starved.shallow_for").max())
     times[:, steps:] -= times[:, :-steps].copy()
     lacks = _mean(view, _with_stops(view)) < view.number("starved.below")[:, None]
     return np.asarray((times > 1) & lacks)

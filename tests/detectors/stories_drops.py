@@ -888,18 +888,29 @@ def a_job_that_waits_beside_one_that_starves_as_tags_tell():
     return World(starved, slow.scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5))
 
 
-@story("pace", *every(10, 36, 36.5), *every(10, 40, 41.5))
-def a_run_that_is_slow_for_half_an_hour_every_few_hours_then_for_longer():
+def slow_every_few_hours(usually: float, at_last: float) -> tuple[Fleet, Frame]:
+    """Return a job, and its run, that are slow for some hours every few hours, then for longer."""
     fleet = Fleet(4)
     run = progress(fleet)
     moved = np.full(run.n_steps, 30.0)
     for hour in range(4, 44, 4):
-        length = 1.5 if hour == 40 else 0.5
-        start, end = hours(hour), hours(hour + length)
+        start, end = hours(hour), hours(hour + (at_last if hour == 40 else usually))
         fleet.scale(start, end, neuron_execution_latency=2.0, efa=0.5)
         moved[fleet.cut(start, end)[1]] = 10
     run.values[0, :, 0] = np.cumsum(moved)
+    return fleet, run
+
+
+@story("pace", *every(20, 36, 37), *every(20, 40, 42.4))
+def a_run_that_is_slow_for_an_hour_every_few_hours_then_for_longer():
+    fleet, run = slow_every_few_hours(1, 2.5)
     return World(fleet, frames={"run": run})
+
+
+@story("pace", *every(10, 36, 36.5), *every(10, 40, 41.5))
+def executions_are_slow_for_half_an_hour_every_few_hours_then_for_longer():
+    fleet, _ = slow_every_few_hours(0.5, 1.5)
+    return World(fleet)
 
 
 # File systems and zones of a drop.

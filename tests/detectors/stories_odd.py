@@ -57,6 +57,12 @@ def no_traffic_at_full_utilization():
     return World(calm().scale(hours(66), hours(68), efa=0.05, network_out=9))
 
 
+@story("odd", *every(20, 66.3, 67), 68.5, *every(20, 96.3, 97))
+def what_an_odd_alert_was_about_is_as_odd_the_day_after():
+    fleet = calm(4.2).scale(hours(66), hours(68), efa=0.05, network_out=9)
+    return World(fleet.scale(hours(96), hours(98), efa=0.05, network_out=9))
+
+
 @story("odd", *every(10, 66, 67))
 def one_metric_alone_is_no_combination():
     return World(

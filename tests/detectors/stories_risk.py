@@ -282,6 +282,25 @@ def the_job_of_a_node_is_in_its_tag():
     return noticed(notice("i-llama001"), fleet=Fleet(4, job="a"), frames=frames)
 
 
+def beside_a_run(taken: str) -> World:
+    """Take back a node of a cluster in which three nodes start again for a run, and one works on."""
+    start, report = hours(28), hours(28.5)
+    fleet = Fleet(4).stop(start, report, nodes=slice(0, 3))
+    attempt = run(saved=29.6, job="pretrain")
+    attempt.values[:, fleet.cut(start, report)[1]] = NAN
+    return noticed(notice(taken), fleet=fleet, frames={"run": attempt})
+
+
+@story("notices", 30)
+def a_node_that_worked_on_as_the_run_began_is_taken_back():
+    return beside_a_run("i-llama003")
+
+
+@story("notices", 30)
+def a_node_that_began_with_the_run_is_taken_back():
+    return beside_a_run("i-llama001")
+
+
 @story("notices", 30)
 def a_node_that_never_reported_is_taken_back():
     fleet, extra = Fleet(4), Fleet(1, seed=2)

@@ -238,6 +238,14 @@ def a_latency_that_is_lost_beside_the_usual_traffic_is_no_hang():
     return World(Fleet(4).set(hours(30), hours(34), neuron_execution_latency=NAN))
 
 
+@story("stillness", 31)
+def a_server_at_its_limit_of_which_no_execution_is_timed_serves_on():
+    fleet = Fleet(4, cluster="answers", instance_type="inf2.48xlarge")
+    fleet.set(START, hours(48), efa=0)
+    busy = {"neuroncore_utilization": 1.0, "neuron_execution_latency": NAN}
+    return World(fleet.set(hours(30), hours(34), **busy))
+
+
 @story("stillness", 30.5, *every(5, 30.9, 31.1))
 def a_reading_is_missing_while_cores_spin():
     fleet = Fleet(4).set(hours(30), hours(34), **(STILL | {"neuroncore_utilization": 1.0}))

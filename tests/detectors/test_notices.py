@@ -98,24 +98,16 @@ def test_it_can_be_switched_off():
 
 
 @pytest.mark.parametrize(
-    ("node", "workers"), [(1, None), (2, ("i-llama000", "i-llama002", "i-llama003"))]
+    ("node", "workers"), [(1, []), (2, [("i-llama000", "i-llama002", "i-llama003")])]
 )
 def test_a_node_launched_since_the_run_began_is_not_of_it(node, workers):
     made = world(notice(f"i-llama00{node}"), fleet=Fleet(nodes=4, launched={1: hours(28)}))
-    (anomaly,) = told(made, hours(30))
-    assert (anomaly.at_risk and anomaly.at_risk.things) == workers
+    assert [x.at_risk.things for x in told(made, hours(30))] == workers
 
 
-def test_nodes_of_no_run_that_are_taken_day_after_day_are_no_news():
-    made = world(
-        *(notice("i-llama001", at=AT + timedelta(days=x)) for x in range(3)),
-        frames={},
-        fleet=Fleet(days=4),
-    )
-    for news in (1, 1, 0):
-        now = hours(30) + timedelta(days=len(made.known))
-        assert len(told(made, now)) == news
-        made.known += [Alert(f"a{now:%d}", x, now, now, now) for x in told(made, now)]
+@pytest.mark.parametrize(("kind", "news"), [(NoticeKind.INTERRUPTION, 0), (NoticeKind.HEALTH, 1)])
+def test_a_node_of_no_run_loses_nothing_when_spot_capacity_is_taken_back(kind, news):
+    assert len(told(world(notice("i-llama001", kind=kind), frames={}), hours(30))) == news
 
 
 def test_a_node_that_aws_works_on_as_announced_is_not_silent():

@@ -21,7 +21,7 @@ from bot.__main__ import main
 from tests import goldens
 from tests.aws_live.conftest import World
 from tests.aws_live.test_connect import serving
-from tests.aws_live.test_events import QUEUE, interruption
+from tests.aws_live.test_events import QUEUE, health
 from tests.wiring.conftest import tiny
 from tests.wiring.day import Day, Happening, Office
 
@@ -164,8 +164,9 @@ def test_an_ordinary_day(day: Day) -> None:
 
 
 def announced(day: Day) -> None:
-    """Announce that a node that idles will be taken away."""
-    day.world.standin.queue.put(interruption(NODE, day.world.now))
+    """Announce that something is wrong with a node."""
+    now, code = day.world.now, "AWS_EC2_INSTANCE_STORE_DRIVE_PERFORMANCE_DEGRADED"
+    day.world.standin.queue.put(health(code, NODE, at=now, starts=now))
     day.passes(5)
 
 
@@ -176,7 +177,7 @@ def test_a_day_on_which_much_fails(day: Day, monkeypatch: pytest.MonkeyPatch) ->
         ("instances may not be described", denied("ec2:DescribeInstances")),
         ("metrics may not be read", denied("cloudwatch:GetMetricData")),
         ("all is allowed again", denied()),
-        ("AWS announces that it takes a node away", announced),
+        ("AWS announces that something is wrong with a node", announced),
         ("Slack refuses the alert", refused("chat.postMessage", "channel_not_found")),
         WAIT,
         ("AWS answers nothing", dead(is_dead=True)),
