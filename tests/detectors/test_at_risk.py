@@ -58,13 +58,15 @@ def test_the_same_work_is_not_counted_twice_at_the_end():
     assert "$229 of work was at risk" in card.title
 
 
-def test_a_start_makes_no_checkpoint_interval():
+@pytest.mark.parametrize("steps_a_report", [1, 2])
+def test_a_start_makes_no_checkpoint_interval(steps_a_report):
     """Its age counts from the restore, and its first checkpoint comes when it will."""
     seconds = np.arange(1, 145) * STEP.total_seconds()
     saved = [0.0, *np.arange(2700, 18000, 2700), 20100.0, 20700.0, *np.arange(23400, 44000, 2700)]
     ages = seconds - np.array([max(x for x in saved if x < s) for s in seconds])
     counts = np.where(seconds < 20100, seconds, seconds - 3000)
     values = np.stack([counts, ages], axis=1)[None].astype(np.float32)
+    values = values[:, np.arange(144) // steps_a_report * steps_a_report]
     names = ("run_step_count", "run_checkpoint_age_seconds")
     frame = Frame("run", (Labels(job="a"),), START, STEP, names, values)
     assert set(_intervals(frame, 0, 0.0)) == {2700.0}
