@@ -369,14 +369,16 @@ def short_for(view: View) -> Counts:
 def demand_of_nodes(view: View) -> Demand:
     """Return the demand of the service of each server against its usual one.
 
-    A request may go to any server, so the mean of all tells, those that are new too.
+    A request may go to any server, so the mean of all tells, those that are new too. Of one that is
+    left out the requests went to the others.
     """
     usual, share = np.full((2, view.n), np.nan, dtype=np.float32)
     demand = Demand(usual, share, np.zeros(view.n, dtype=np.intp))
     smoothing = view.window.steps(duration("progress.SMOOTH"))
+    sent = np.where(left_out(view), np.float32(np.nan), view.utilization)
     for service, rows in view.roster.by_scope(view.eligible & view.roster.inference):
         looked_at = int(short_for(view)[rows].max())
-        levels = mean_where_read(view.utilization[rows, -looked_at - smoothing :], axis=0)
+        levels = mean_where_read(sent[rows, -looked_at - smoothing :], axis=0)
         levels = rolling(levels, smoothing)[-looked_at:]
         lowest = _usual_demand(view, np.array([service]))[:, :, 0]
         if _open_about(view, service):  # the other kind of day tells whether it goes on
