@@ -383,14 +383,11 @@ def demand_of_nodes(view: View) -> Demand:
         lowest = _usual_demand(view, np.array([service]))[:, :, 0]
         if _open_about(view, service):  # the other kind of day tells whether it goes on
             lowest = np.where(np.isnan(lowest), lowest[::-1], lowest)
-        usual[rows] = at_hour(lowest, view.now)
-        share[rows] = levels[-1] / usual[rows]
-        below = float(view.number("starved.below")[rows].min())
-        if not share[rows[0]] < below:
-            continue
         times = [view.time_of(ago) for ago in range(len(levels) - 1, -1, -1)]
-        short = levels < below * np.array([at_hour(lowest, time) for time in times])
-        demand.steps[rows] = trailing(short[None, :])
+        usual_then = np.array([at_hour(lowest, time) for time in times], dtype=np.float32)
+        asked = levels / usual_then
+        usual[rows], share[rows] = usual_then[-1], asked[-1]
+        demand.steps[rows] = trailing(asked[None, :] < view.number("starved.below")[rows].min())
     return demand
 
 
@@ -443,7 +440,11 @@ def _usual_demand(view: View, services: Rows) -> Floats:
 
 
 def _second_lowest(view: View, service: int, until: datetime) -> Floats:
-    """Return the second lowest daily level of a service by kind of day and hour, (2, 24)."""
+    """Return the second lowest daily level of a service by kind of day and hour, (2, 24).
+
+    Of the kind of `until` no more than a week before: where a weekend begins late on a Saturday of
+    UTC, Sundays are lower, and so are the first hours of Mondays.
+    """
     lowest = np.full((2, 24), np.nan, dtype=np.float32)
     rows = np.flatnonzero(view.roster.inference & (view.roster.scope == service))
     part = history(view.whole.pick(rows), until, view.policy.number("alert.usual_days"))
@@ -455,6 +456,9 @@ def _second_lowest(view: View, service: int, until: datetime) -> Floats:
         seen = (~np.isnan(ranked)).sum(axis=1)
         hours = np.flatnonzero(seen >= _ENOUGH)
         lowest[kind, hours] = ranked[hours, np.minimum(seen[hours] - _ENOUGH, _ENOUGH - 1)]
+    if len(weekend) >= 7:
+        kind, level = int(weekend[-7]), daily[:, -7, 0]
+        lowest[kind] = np.where(level < lowest[kind], level, lowest[kind])
     return lowest
 
 

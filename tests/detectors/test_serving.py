@@ -33,3 +33,11 @@ def test_requests_that_servers_of_the_team_gained_elsewhere_have_moved(teams, to
     there.cluster, there.ids = "answers-east", [f"i-east{i}" for i in range(4)]
     there.scale(noon, evening, neuroncore_utilization=1.8)
     assert len(World(here, there).run(noon, hours(24 * 3 + 17), QUARTER)) == told
+
+
+def test_what_is_low_on_one_day_of_the_week_is_no_lack_on_it():
+    """Where it is Sunday evening still, few ask anything in the first hours of a Monday of UTC."""
+    fleet = service(nights=())
+    for monday in (0, 7):
+        fleet.scale(hours(24 * monday), hours(24 * monday + 6), neuroncore_utilization=0.5)
+    assert not World(fleet).run(hours(24 * 7 + 1), hours(24 * 7 + 5), 2 * QUARTER)
