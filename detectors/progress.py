@@ -24,6 +24,7 @@ from detectors.numbers import (
     Mask,
     Numbers,
     Rows,
+    cadence_of,
     count,
     duration,
     mean_where_read,
@@ -39,6 +40,7 @@ from detectors.usual import (
     around,
     daily_levels,
     history,
+    median,
     utilization_of,
 )
 from detectors.view import View, once_a_tick
@@ -215,15 +217,15 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     ).astype(np.float64)
     growth = np.diff(counts, axis=1)
     growth[growth < 0] = np.nan
+    # A report of a run that sends few fills several steps: it tells the growth of all of them.
+    cadence = cadence_of(counts, frame.steps(RECENT))
+    for steps in range(2, frame.steps(RECENT) + 1):
+        seldom = cadence == steps
+        growth[seldom] = steps * rolling(growth[seldom], steps)
+
     settled = growth[:, : -frame.steps(HOUR)]
     enough = np.isfinite(settled).sum(axis=1) >= frame.steps(LEAST)
-    if not enough.any():
-        return rates, tokens
-
-    # The median of the steps in which a run moved, of all runs at once: nan is sorted last.
-    moved = np.sort(np.where(settled > 0, settled, np.nan), axis=1)
-    count, run = (~np.isnan(moved)).sum(axis=1), np.arange(len(moved))
-    usual = (moved[run, np.maximum(count - 1, 0) // 2] + moved[run, count // 2]) / 2
+    usual = median(np.where(settled > 0, settled, np.nan))
     resolved = enough & (usual >= number("progress.RESOLVED"))
     rates[resolved, 1:] = growth[resolved] / usual[resolved, None]
     return rates, tokens

@@ -17,6 +17,7 @@ from bot.model.policy import Policy
 from bot.policy.schema import default_policy
 from bot.watch.track import value
 from detectors.nodes.at_risk import _intervals
+from detectors.progress import _rates
 from tests.builders import price
 
 
@@ -70,6 +71,15 @@ def test_a_start_makes_no_checkpoint_interval(steps_a_report):
     names = ("run_step_count", "run_checkpoint_age_seconds")
     frame = Frame("run", (Labels(job="a"),), START, STEP, names, values)
     assert set(_intervals(frame, 0, 0.0)) == {2700.0}
+
+
+@pytest.mark.parametrize("steps_a_report", [1, 2, 3])
+def test_a_run_that_reports_seldom_is_no_slower(steps_a_report):
+    counts = np.arange(576) // steps_a_report * steps_a_report * 40.0
+    values = counts[None, :, None].astype(np.float32)
+    frame = Frame("run", (Labels(job="a"),), START, STEP, ("run_step_count",), values)
+    rates, _ = _rates(frame)
+    assert rates[0, 9:] == pytest.approx(1.0)
 
 
 def test_a_process_that_runs_out_of_memory_explains_no_checkpoint_where_nobody_is_told_of_it():
