@@ -163,7 +163,7 @@ def gaps_up_to(unknown: Mask, steps: int) -> Mask:
     return np.asarray(unknown & (~sustained(unknown, steps + 1) | goes_on))
 
 
-def cadence_of(work: Floats, most: int) -> Counts:
+def cadence_of(work: Floats | Numbers, most: int) -> Counts:
     """Return in how many steps each row is read once, at `most` so many, (n, n_steps) -> (n,).
 
     One reading fills all of them with the same value. It is learnt from readings of work.

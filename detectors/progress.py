@@ -24,6 +24,7 @@ from detectors.numbers import (
     Mask,
     Numbers,
     Rows,
+    cadence_of,
     count,
     duration,
     mean_where_read,
@@ -238,15 +239,15 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     ).astype(np.float64)
     growth = np.diff(counts, axis=1)
     growth[growth < 0] = np.nan
+    # A report of a run that sends few fills several steps: it tells the growth of all of them.
+    cadence = cadence_of(counts, frame.steps(RECENT))
+    for steps in range(2, frame.steps(RECENT) + 1):
+        seldom = cadence == steps
+        growth[seldom] = steps * rolling(growth[seldom], steps)
+
     settled = growth[:, : -frame.steps(HOUR)]
     enough = np.isfinite(settled).sum(axis=1) >= frame.steps(LEAST)
-    if not enough.any():
-        return rates, tokens
-
-    # The median of the steps in which a run moved, of all runs at once: nan is sorted last.
-    moved = np.sort(np.where(settled > 0, settled, np.nan), axis=1)
-    count, run = (~np.isnan(moved)).sum(axis=1), np.arange(len(moved))
-    usual = (moved[run, np.maximum(count - 1, 0) // 2] + moved[run, count // 2]) / 2
+    usual = median(np.where(settled > 0, settled, np.nan))
     resolved = enough & (usual >= number("progress.RESOLVED"))
     rates[resolved, 1:] = growth[resolved] / usual[resolved, None]
     return rates, tokens
@@ -392,26 +393,25 @@ def short_for(view: View) -> Counts:
 def demand_of_nodes(view: View) -> Demand:
     """Return the demand of the service of each server against its usual one.
 
-    A request may go to any server, so the mean of all tells, those that are new too.
+    A request may go to any server, so the mean of all tells, those that are new too. Of one that is
+    left out the requests went to the others.
     """
     usual, share = np.full((2, view.n), np.nan, dtype=np.float32)
     demand = Demand(usual, share, np.zeros(view.n, dtype=np.intp))
     smoothing = view.window.steps(duration("progress.SMOOTH"))
+    sent = np.where(left_out(view), np.float32(np.nan), view.utilization)
     for service, rows in view.roster.by_scope(view.eligible & view.roster.inference):
         looked_at = int(short_for(view)[rows].max())
-        levels = mean_where_read(view.utilization[rows, -looked_at - smoothing :], axis=0)
+        levels = mean_where_read(sent[rows, -looked_at - smoothing :], axis=0)
         levels = rolling(levels, smoothing)[-looked_at:]
         lowest = _usual_demand(view, np.array([service]))[:, :, 0]
         if _open_about(view, service):  # the other kind of day tells whether it goes on
             lowest = np.where(np.isnan(lowest), lowest[::-1], lowest)
-        usual[rows] = at_hour(lowest, view.now)
-        share[rows] = levels[-1] / usual[rows]
-        below = float(view.number("starved.below")[rows].min())
-        if not share[rows[0]] < below:
-            continue
         times = [view.time_of(ago) for ago in range(len(levels) - 1, -1, -1)]
-        short = levels < below * np.array([at_hour(lowest, time) for time in times])
-        demand.steps[rows] = trailing(short[None, :])
+        usual_then = np.array([at_hour(lowest, time) for time in times], dtype=np.float32)
+        asked = levels / usual_then
+        usual[rows], share[rows] = usual_then[-1], asked[-1]
+        demand.steps[rows] = trailing(asked[None, :] < view.number("starved.below")[rows].min())
     return demand
 
 
@@ -464,7 +464,11 @@ def _usual_demand(view: View, services: Rows) -> Floats:
 
 
 def _second_lowest(view: View, service: int, until: datetime) -> Floats:
-    """Return the second lowest daily level of a service by kind of day and hour, (2, 24)."""
+    """Return the second lowest daily level of a service by kind of day and hour, (2, 24).
+
+    Of the kind of `until` no more than a week before: where a weekend begins late on a Saturday of
+    UTC, Sundays are lower, and so are the first hours of Mondays.
+    """
     lowest = np.full((2, 24), np.nan, dtype=np.float32)
     rows = np.flatnonzero(view.roster.inference & (view.roster.scope == service))
     part = history(view.whole.pick(rows), until, view.policy.number("alert.usual_days"))
@@ -476,6 +480,9 @@ def _second_lowest(view: View, service: int, until: datetime) -> Floats:
         seen = (~np.isnan(ranked)).sum(axis=1)
         hours = np.flatnonzero(seen >= _ENOUGH)
         lowest[kind, hours] = ranked[hours, np.minimum(seen[hours] - _ENOUGH, _ENOUGH - 1)]
+    if len(weekend) >= 7:
+        kind, level = int(weekend[-7]), daily[:, -7, 0]
+        lowest[kind] = np.where(level < lowest[kind], level, lowest[kind])
     return lowest
 
 

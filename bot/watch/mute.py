@@ -86,10 +86,13 @@ def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datet
     """Return the setting that mutes an alert, "" for none: it wastes too little, or waits."""
     scoped, facts = policy.at(alert.anomaly.labels), alert.cause.facts
     if alert.waste is not None and not facts.however_small:
-        # Many small things of one cluster and account count together.
+        # Many small things of one cluster and account count together. What is small may end before
+        # it has cost a dollar.
         like = counted_with(alert, [a for a in alerts if a.firing])
         most = sum((a.most_usd_per_hour for a in like), Decimal(0))
-        if most < scoped.usd("alert.least_usd_per_hour"):
+        spent = sum((a.waste.so_far for a in like if a.waste), Decimal(0))
+        least = scoped.usd("alert.least_usd_per_hour")
+        if most < least or spent < min(least, Decimal(1)):
             return MutedBy.SETTING.mark("alert.least_usd_per_hour")
 
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))

@@ -320,7 +320,7 @@ def _explanation(
     if cause is Cause.COMMITMENT_UNUSED:
         subject = f"The unused part of {subject}"
 
-    usual, growth = "never billed before", ""
+    usual, growth = "usually nothing" if cause is Cause.SPEND_JUMP else "never billed before", ""
     if high * (DAY / days[0].step) >= 0.5:
         digits = 0 if high >= 10 else 2
         ends = dict.fromkeys((f"{low:,.{digits}f}", f"{high:,.{digits}f}"))

@@ -25,7 +25,6 @@ from detectors.numbers import (
     count,
     duration,
     lasted,
-    since_last,
     sustained,
 )
 from detectors.progress import AGE, RECENT, STUCK, run_members
@@ -73,26 +72,19 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
     explains most of its nodes, the missing checkpoint is an effect of that.
     """
     frame = view.frame("run")
-    ages = frame.last(RECENT).of(AGE)
-    reported = ~np.isnan(ages)
-    newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(reported))]
-    for row in np.flatnonzero(newest >= LEAST.total_seconds()).tolist():
-        labels, age = frame.things[row], float(newest[row])
+    for row, labels in enumerate(frame.things):
+        run = NodesRun(row, labels)
+        age = checkpoint_age(view, run, view.now) or 0.0
         policy, step = view.policy.at(labels), frame.step.total_seconds()
         factor = policy.number("checkpoint_at_risk.factor")
         if not policy.on("checkpoint_at_risk.on") or age < factor * LEAST.total_seconds():
             continue
         scope = Labels(cluster=labels.cluster, job=labels.job)
         alert = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
-        intervals = _intervals(frame, row, age)
-        if alert and alert.anomaly.usual:
-            interval = alert.anomaly.usual[1]
-        elif len(intervals) >= count("at_risk.ENOUGH") and (
-            alert or age >= factor * float(intervals.min())
-        ):
-            interval = float(np.quantile(intervals, 0.75)) + step
-        else:
+        told, intervals = alert and alert.anomaly.usual, _intervals(frame, row, age)
+        if not told and len(intervals) < count("at_risk.ENOUGH"):
             continue
+        interval = told[1] if told else float(np.quantile(intervals, 0.75)) + step
 
         rows, limit = rows_of_run(view, row), factor * interval + step
         if age < limit or (len(rows) and explained[rows].mean() >= 0.5):
@@ -101,18 +93,20 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         if worked < limit:
             continue
         # Where several runs report and no sign names its nodes, nobody knows whose they are.
-        run, named = NodesRun(row, labels), scope in view.reading.claims
-        alone = run_of(view, Labels(cluster=labels.cluster), view.now) == run
-        things = tuple(view.roster.ids[i] for i in rows) if named or alone else ()
+        of_cluster = run_of(view, Labels(cluster=labels.cluster), view.now)
+        known = scope in view.reading.claims or of_cluster == run
+        things = tuple(view.roster.ids[i] for i in rows) if known else ()
         up = min(worked, seconds_up(view, row, age))
         # Its nodes name the team that a run's reports do not.
         of_nodes = Labels.shared(view.roster.labels[i] for i in rows if things)
         whose = of_nodes.merge(labels)
         subject = Subject(scope, whose, things, view.now - timedelta(seconds=age))
         old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
-        lost = "that work"
-        if up < worked - STUCK.total_seconds():
-            lost = f"the {lasted(timedelta(seconds=up))} since it began again"
+        lost = (
+            f"the {lasted(timedelta(seconds=up))} since it began again"
+            if up < worked - STUCK.total_seconds()
+            else "that work"
+        )
         explanation = Explanation(
             why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one at"
             f" least every {usual}; a failure now would lose {lost}.",
@@ -130,15 +124,17 @@ def _intervals(frame: Frame, row: int, age: float) -> Numbers:
 
     After a start the age counts from the restore, and the first checkpoint may come early: neither
     makes an interval. A reading in which a checkpoint fell is a mean of two ages, and dates none.
+    A report of a run that sends few fills several steps; the first of them dates it.
     """
     n = frame.steps(duration("at_risk.LEARNT") + timedelta(seconds=age))
     step = frame.step.total_seconds()
     ages, steps = frame.of(AGE)[row, -n:], frame.of("run_step_count")[row, -n:]
     reported = np.flatnonzero(~np.isnan(ages))
-    saved = reported * step - ages[reported]
+    fresh = np.diff(ages[reported], prepend=np.nan) != 0
+    saved = (reported * step - ages[reported])[fresh]
     dated = np.flatnonzero(np.abs(np.diff(saved)) < step / 2)
     first = dated[np.diff(saved[dated], prepend=-np.inf) > step]
-    attempt = np.cumsum(_starts(frame, steps, reported))[first]
+    attempt = np.cumsum(_starts(frame, steps, reported))[fresh][first]
     inner = (attempt[:-2] == attempt[1:-1]) & (attempt[1:-1] == attempt[2:])
     return np.asarray(np.diff(saved[first])[1:][inner], dtype=np.float64)
 

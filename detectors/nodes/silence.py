@@ -11,10 +11,11 @@ from bot.model.causes import Cause, Severity
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.numbers import Rows, lasted
+from detectors.numbers import DAY, Rows, count, lasted
 from detectors.progress import reporting_scopes
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, belief, no_match
+from detectors.usual import worked_of
 from detectors.view import LATELY, LOOKBACK, View
 
 
@@ -26,12 +27,11 @@ def find_silent(view: View) -> RuleMatch:
     if not view.silent.any():
         return no_match(view.n)
     roster, steps = view.roster, view.silent_steps
+    # Whether they reported within the last day, sampled.
+    silent = np.flatnonzero(view.silent)
+    day = view.whole.last(DAY).pick(silent)
     reported = steps < view.window.n_steps
-    if not reported.all():
-        # Whether the others reported within the last day, sampled.
-        others = np.flatnonzero(~reported)
-        day = view.whole.last(24 * LOOKBACK).values[others, ::3]
-        reported[others] = (~np.isnan(day)).any(axis=(1, 2))
+    reported[silent] |= (~np.isnan(day.values[:, ::3])).any(axis=(1, 2))
     speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
     peers = speaking[roster.scope] > 0
     old = view.launched_before(view.window.steps(LOOKBACK))
@@ -39,6 +39,9 @@ def find_silent(view: View) -> RuleMatch:
     # A machine that began again is silent since then. An agent has time for two of its readings, the
     # first of which comes a whole one after the start.
     needed = np.maximum(view.steps("no_data.for"), 2 * view.cadence)
+    # One that fell silent time and again, and spoke again, has twice the time.
+    turns = np.diff(np.isnan(worked_of(day)), axis=1).sum(axis=1)
+    needed[silent[turns >= 2 * count("silence.OFTEN")]] *= 2
     up = view.age_seconds / view.window.step.total_seconds()
     settled = (up >= needed + view.cadence - 1) & (steps >= needed)
     steps = np.minimum(steps, np.ceil(up))

@@ -45,7 +45,7 @@ async def test_a_form_submits_the_line_that_a_person_would_type(bot: App) -> Non
         "idle.on": "on",
         "idle.below": "5%",
         "idle.for": "30m",
-        "idle.spared": "standby,interactive,debug",
+        "idle.spared": "standby,spare,interactive,debug",
     }
     assert "Nothing would change" in refused(await ask(bot, form_line(shown.line, values)))
     line = form_line(
@@ -69,7 +69,7 @@ async def test_change_opens_the_form_with_what_was_tried(bot: App) -> None:
         "idle.on": "on",
         "idle.below": "15%",
         "idle.for": "10m",
-        "idle.spared": "standby,interactive,debug",
+        "idle.spared": "standby,spare,interactive,debug",
         "odd.on": "on",
         "odd.false_alerts_per_week": "0.5",
     }

@@ -376,6 +376,14 @@ def a_machine_that_began_again_is_silent_since_then_and_its_agent_has_time_for_t
     return World(fleet)
 
 
+@story("silence", *every(5, 30.2, 30.5))
+def an_agent_that_falls_silent_time_and_again_has_twice_the_time():
+    fleet = Fleet(4).silence(hours(30), hours(34), ONE)
+    for hour in (8, 13, 22):
+        fleet.silence(hours(hour), hours(hour) + 2 * STEP, ONE)
+    return World(fleet)
+
+
 @story("silence", 30.25, 31)
 def the_hosts_report_though_their_agents_do_not():
     fleet = Fleet(4)

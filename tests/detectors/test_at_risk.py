@@ -17,6 +17,7 @@ from bot.model.policy import Policy
 from bot.policy.schema import default_policy
 from bot.watch.track import value
 from detectors.nodes.at_risk import _intervals
+from detectors.progress import _rates
 from tests.builders import price
 
 
@@ -58,16 +59,27 @@ def test_the_same_work_is_not_counted_twice_at_the_end():
     assert "$229 of work was at risk" in card.title
 
 
-def test_a_start_makes_no_checkpoint_interval():
+@pytest.mark.parametrize("steps_a_report", [1, 2])
+def test_a_start_makes_no_checkpoint_interval(steps_a_report):
     """Its age counts from the restore, and its first checkpoint comes when it will."""
     seconds = np.arange(1, 145) * STEP.total_seconds()
     saved = [0.0, *np.arange(2700, 18000, 2700), 20100.0, 20700.0, *np.arange(23400, 44000, 2700)]
     ages = seconds - np.array([max(x for x in saved if x < s) for s in seconds])
     counts = np.where(seconds < 20100, seconds, seconds - 3000)
     values = np.stack([counts, ages], axis=1)[None].astype(np.float32)
+    values = values[:, np.arange(144) // steps_a_report * steps_a_report]
     names = ("run_step_count", "run_checkpoint_age_seconds")
     frame = Frame("run", (Labels(job="a"),), START, STEP, names, values)
     assert set(_intervals(frame, 0, 0.0)) == {2700.0}
+
+
+@pytest.mark.parametrize("steps_a_report", [1, 2, 3])
+def test_a_run_that_reports_seldom_is_no_slower(steps_a_report):
+    counts = np.arange(576) // steps_a_report * steps_a_report * 40.0
+    values = counts[None, :, None].astype(np.float32)
+    frame = Frame("run", (Labels(job="a"),), START, STEP, ("run_step_count",), values)
+    rates, _ = _rates(frame)
+    assert rates[0, 9:] == pytest.approx(1.0)
 
 
 def test_a_process_that_runs_out_of_memory_explains_no_checkpoint_where_nobody_is_told_of_it():
