@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,14 +13,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from bot.costs.recurring import Daily, Due, fees_again, monthly_run
+from bot.costs.recurring import Daily, Due, due_again, rare_days
 from bot.costs.running import Booking, Fleet, Line, Running, fleet_of
 from bot.costs.tally import Tallies, known_rows, settled_by
 from bot.errors import WrongInput
 from bot.model.fleet import Market, Reservation
 from bot.model.frame import Doubles
 from bot.model.money import cents, cents_of, summed, summed_apart
-from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
+from bot.model.projection import FEWEST, MOST, Forecasts, project
 from bot.model.reading import Reading
 from bot.model.spend import ZERO, Filter, Forecast, Money, Spend, Tally
 from bot.model.window import DAY, Window, month_of
@@ -45,10 +44,8 @@ class MonthBill:
 
     lines: Mapping[Line, Daily]
     fees: Daily = field(default_factory=dict)
-    due: Sequence[Due] = ()
-    """Fees that are expected again in this month."""
-    billed: Decimal = ZERO
-    """All of the month that was billed by now, unsettled days included."""
+    due: Mapping[Line, Due] = field(default_factory=dict)
+    """What lines that are seldom charged are expected to cost yet in this month."""
     ahead: Decimal | None = None
     """What Capacity Blocks cost yet, up to their known ends; None where no fee of any is known."""
     bookings: Sequence[Booking] = ()
@@ -109,16 +106,12 @@ def month_end(
     if len(days) < FEWEST:
         return None
 
-    # What runs once a month is expected once; what goes on is projected line by line.
-    series = {
-        line: [amounts.get(day, ZERO) for day in days]
+    going = {
+        line: usd
         for line, amounts in bill.lines.items()
-        if line != _BLOCKS or bill.ahead is None
+        if any(usd := [amounts.get(day, ZERO) for day in days])
+        and (line != _BLOCKS or bill.ahead is None)
     }
-    runs = {line: run for line, usd in series.items() if (run := monthly_run(usd, days, end))}
-    if any(booking.is_block for booking in bill.bookings):
-        runs.pop(_BLOCKS, None)
-    going = {line: usd for line, usd in series.items() if any(usd) and line not in runs}
 
     # What nodes ran since the newest whole day of the bill counts as if it were billed.
     ran: dict[Line, Doubles] = {}
@@ -126,19 +119,18 @@ def month_end(
     if running:
         begin = datetime.combine(newest, time(), UTC)
         since = running.since(begin, bill.through or begin, bill.lines)
-        ran = {line: usd[: (end - newest).days] for line, usd in since.items() if line not in runs}
+        ran = {
+            line: usd[: (end - newest).days] for line, usd in since.items() if line not in bill.due
+        }
     seen, expected = _seen(going, ran, len(days))
     today = newest + (seen.shape[1] - len(days)) * DAY
     ahead = range(max(0, (start - today).days), (end - today).days)
 
-    # A month that is yet to begin has one run of each line.
-    coming = [(run.whole if ahead.start else run.coming, run.whole) for run in runs.values()]
-    run_usd = sum((usd for usd, _ in coming), ZERO)
-    unsure = _RUN_SPREAD * float(sum((whole for usd, whole in coming if usd), ZERO))
-    unsure += sum(float(booking.usd * booking.price.basis.unsure) for booking in bill.bookings)
+    unsure = sum(float(booking.usd * booking.price.basis.unsure) for booking in bill.bookings)
+    unsure += sum(float(fee.unsure) for fee in bill.due.values())
     fees = _sum(bill.fees, start, end)
     spent = _sum(bill.daily, start, until) + fees
-    counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
+    counted = spent + _sum(bill.daily, max(start, until), whole)
     counted += cents_of(seen[:, len(days) + max(0, (start - newest).days) :].sum())
     counted += bill.ahead or ZERO
     lapses = {
@@ -147,8 +139,8 @@ def month_end(
         if whole <= day < end
     }
     counted += sum((*lapses.values(), *(booking.usd for booking in bill.bookings)), ZERO)
-    due = sum((fee.usd for fee in bill.due), ZERO)
-    share = sum((fee.share for fee in bill.due), ZERO)
+    due = sum((fee.usd for fee in bill.due.values()), ZERO)
+    share = sum((fee.share for fee in bill.due.values()), ZERO)
     projection = project(seen, ahead, unsure, float(counted + due), expected)
     assert projection
 
@@ -157,7 +149,7 @@ def month_end(
         return besides + due + cents((besides - fees) * share)
 
     negative = min(bill.daily[day] for day in days) < 0
-    least = ended(projection.low) if negative else max(spent, bill.billed)
+    least = ended(projection.low) if negative else _sum(bill.daily, start, end) + fees
     return Nowcast(
         month,
         settled,
@@ -173,10 +165,6 @@ def month_end(
         bookings=bill.bookings,
         currency=bill.currency,
     )
-
-
-_RUN_SPREAD = 0.1
-"""By what share of its cost one run that comes each month differs from the last."""
 
 
 def _days_on_end(daily: Daily, whole: date) -> list[date]:
@@ -319,38 +307,52 @@ def month_bill(
     if settled is None:
         return MonthBill({}), None
     rows = [(row.key, date.fromisoformat(row.key["day"]), amount(row.money)) for row in tally.rows]
-    charged = summed_apart((_charged_as(key), day, usd) for key, day, usd in rows)
+    lines = summed_apart((_line(key), day, usd) for key, day, usd in rows)
     until, start, now = settled.date(), month.start.date(), month_of(at).start.date()
-    lumps = _lumps(billing, charged, until, where)
-
-    # What recurs is parted from what is charged at once, of which some comes each month.
-    at_once = [day in lumps.get(_charged_as(key), {}) for key, day, _ in rows]
-    fees = summed((day, usd) for (_, day, usd), lump in zip(rows, at_once, strict=True) if lump)
-    lines = summed_apart(
-        (_line(key), day, ZERO if lump else usd)
-        for (key, day, usd), lump in zip(rows, at_once, strict=True)
+    first = min((day for _, day, _ in rows), default=start)
+    through = min(tally.billed_through or at, at)
+    whole = _whole(
+        summed_apart((key.get("service", ""), day, usd) for key, day, usd in rows), through, until
     )
+
+    # What goes on is parted from what is charged on few days, of which some comes each month.
+    rare = {
+        line: days
+        for line, amounts in lines.items()
+        if any(line) and (days := rare_days(amounts, until))
+    }
+    monthly = summed(
+        (day.replace(day=1), usd)
+        for line, amounts in lines.items()
+        if line not in rare
+        for day, usd in amounts.items()
+    )
+    due: dict[Line, Due] = {}
+    for line, days in rare.items():
+        # Of a month to come whole ones tell, and what this one began with.
+        known = {day: usd for day, usd in days.items() if start == now or day < now}
+        fee = due_again(known, now, whole if start == now else now, first, monthly)
+        if start > now and now in days:
+            fee = fee or Due(days[now])
+        # A block that is bought again is one that AWS tells of.
+        if fee and line != _BLOCKS:
+            due[line] = fee
+
+    # A charge that stands alone and is not due again is a fee, except for the hours of nodes.
+    fee_lines = {
+        line
+        for line, days in rare.items()
+        if line in due
+        or not (_RUNS_INSTANCE.match(line[0]) or any(day + DAY in days for day in days))
+    }
+    fees = summed((day, usd) for line in fee_lines for day, usd in lines[line].items())
+    lines = {line: amounts for line, amounts in lines.items() if line not in fee_lines}
     if where:
         # A day without a charge of this part cost nothing, where the bill holds the day.
-        days = billing.tally(tally.window, ("day",)).rows
-        lines = {**lines, (): dict.fromkeys((date.fromisoformat(x.key["day"]) for x in days), ZERO)}
-    monthly = summed(
-        (day.replace(day=1), usd) for amounts in lines.values() for day, usd in amounts.items()
-    )
-    first = min((day for amounts in charged.values() for day in amounts), default=start)
-    due: list[Due] = []
-    for amounts in lumps.values():
-        # Of a month to come whole ones tell, and what this one began with.
-        known = {day: usd for day, usd in amounts.items() if start == now or day < now}
-        fees_due = list(fees_again(known, now, first, monthly))
-        if start > now and now in amounts and not fees_due:
-            fees_due = [Due(amounts[now])]
-        due += fees_due
-    billed = _sum(fees, start, month.end.date()) + monthly.get(start, ZERO)
-    through = min(tally.billed_through or at, at)
-    whole = _whole(charged, through, until)
-    bill = MonthBill(lines, fees, due, billed, whole=whole, through=through)
-    return replace(bill, currency=tally.currency), settled
+        daily = billing.tally(tally.window, ("day",)).rows
+        lines[()] = dict.fromkeys((date.fromisoformat(row.key["day"]) for row in daily), ZERO)
+    bill = MonthBill(lines, fees, due, whole=whole, through=through, currency=tally.currency)
+    return bill, settled
 
 
 def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally:
@@ -359,11 +361,6 @@ def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally
         with suppress(WrongInput):
             return billing.tally(window, ("day", *dimensions), where)
     return billing.tally(window, ("day",), where)
-
-
-def _charged_as(key: Mapping[str, str]) -> Line:
-    """Return the line in which AWS charges a row."""
-    return key.get("service", ""), key.get("usage_type", "")
 
 
 def _line(key: Mapping[str, str]) -> Line:
@@ -375,7 +372,7 @@ def _line(key: Mapping[str, str]) -> Line:
         return _BLOCKS
     if usage := _RUNS_INSTANCE.search(key.get("usage_type", "")):
         return usage[1], key.get("cluster", "")
-    return *_charged_as(key), key.get("cluster", "")
+    return key.get("service", ""), key.get("usage_type", ""), key.get("cluster", "")
 
 
 _SLIGHT = Decimal("0.02")
@@ -386,16 +383,11 @@ _NEWEST = 3
 """Days of which a usual one is made."""
 
 
-def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
+def _whole(services: Mapping[str, Daily], through: datetime, until: date) -> date:
     """Return the day before which every service that is charged daily was billed for whole days.
 
     That is after the settled days where services have been billed beyond them.
     """
-    services = summed_apart(
-        (service, day, usd)
-        for (service, *_), amounts in lines.items()
-        for day, usd in amounts.items()
-    )
     whole = through.astimezone(UTC).date()
     newest_days = [until - n * DAY for n in range(1, _NEWEST + 1)]
     spent = sum(_sum(amounts, newest_days[-1], until) for amounts in services.values())
@@ -408,40 +400,6 @@ def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
             newest += DAY
         whole = min(whole, newest)
     return max(whole, until)
-
-
-def _lumps(
-    billing: Tallies, lines: Mapping[Line, Daily], until: date, where: Sequence[Filter]
-) -> Mapping[Line, Daily]:
-    """Return by line the charges of a day that stand in one of its hours, as they are no usage.
-
-    Of lines that are charged seldom.
-    """
-    charged = {line: [day for day, usd in lines[line].items() if usd] for line in lines}
-    seldom = {
-        line: lines[line]
-        for line, dates in charged.items()
-        if any(line) and dates and is_seldom(len(dates), (until - min(dates)).days)
-    }
-    if not seldom:
-        return {}
-    days = sorted(day for amounts in seldom.values() for day in amounts)
-    begin, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
-    window = Window(begin, end + DAY)
-    try:
-        usage_types = Filter("usage_type", tuple(sorted({line[-1] for line in seldom})))
-        rows = billing.tally(window, ("hour", "service", "usage_type"), [*where, usage_types]).rows
-    except WrongInput:
-        # A bill by days: what came on one day and on none of those after it was no usage that
-        # goes on.
-        return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - DAY}
-    hours = Counter(
-        (_charged_as(row.key), date.fromisoformat(row.key["hour"][:10])) for row in rows
-    )
-    return {
-        line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1}
-        for line, amounts in seldom.items()
-    }
 
 
 def expected_by_provider(billing: Tallies, outlook: Outlook, at: datetime) -> Forecast | None:

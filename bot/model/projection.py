@@ -21,15 +21,13 @@ _FORESEEN = 0.92
 Of the ranges for months that nobody tuned on, those that hold 93 % of the futures held 85 %.
 """
 _WEEK = 7
-_LEVELS = (1, 2, 3, 7, 14, 28, 56)
+_LEVELS = (1, 7, 28)
 """Days over which a habit takes the level of a line."""
 _SAME_WEEKDAYS = (1, 2, 4)
 """Weeks over which a habit takes each weekday's level."""
 _TREND = 14
-_LASTS = 0.99
+_LASTS = 0.95
 """Days over which a growth is taken, and the share of it that is left the day after."""
-_MEMORY = 0.95
-"""Weight of an error beside that of one made a day later."""
 _FLOOR = 0.01
 """Of a line's usual day: errors under it tell no habit from another."""
 
@@ -44,8 +42,6 @@ _UP, _SIZE, _SPREAD, _DOWN = 0.55, 0.15, 0.6, 0.8
 Share of steps up, how far one leads and its spread in logarithms, and what part of that one down
 leads.
 """
-_NEW, _SETTLES = 14, 7
-"""Days under which a line is new, and those that it counts as having lasted before."""
 _LEAST_NOISE = 0.002
 """The noise that a day has at least, as a share of the level."""
 _DRAWS = 2000
@@ -99,7 +95,7 @@ def project(
     expected = forecasts.days(ahead)
     middle = float(expected[:, skipped:].sum())
     errors = _errors(seen.sum(axis=0), forecasts, ahead, skipped, unsure)
-    ends = np.sort(middle + errors - _cut_short(seen, expected, skipped))
+    ends = np.sort(middle + errors)
 
     # A range is widened by a per cent of the whole where that holds a per cent more of the futures:
     # most are alike, and few lead far to one side. Where none are alike, it is the narrowest.
@@ -150,11 +146,11 @@ class Forecasts:
                     error -= error.min(axis=0)
                 if after == _WEEK:
                     whole[day] = error
-                regret += _MEMORY ** (today - day - 1) * error
+                regret += error
 
-            # A weight for each day's error, so that a young line's are as large as an old one's.
-            counted = (1 - _MEMORY ** (today - 1)) / (1 - _MEMORY) or 1.0
-            weights = (regret / counted + _FLOOR * usual[:, today - 1] + 1e-9) ** -2
+            # By the day, so that a young line's errors are as large as an old one's.
+            regret /= min(max(today - 1, 1), MOST // 2)
+            weights = (regret + _FLOOR * usual[:, today - 1] + 1e-9) ** -2
             weights /= weights.sum(axis=0)
             mixed.week[today] = (week[today] * weights[:, :, None]).sum(axis=0)
             mixed.growth[today] = (growth[today] * weights).sum(axis=0)
@@ -267,21 +263,6 @@ def _errors(
     steps = ((counted + days_after) * steps_of_others(len(total), ahead)).sum(axis=1)
     unsure += _LEAST_NOISE * level * np.sqrt(ahead - skipped)
     return np.asarray(shown + steps * level + unsure * rng.standard_normal(_DRAWS))
-
-
-def _cut_short(lines: Doubles, expected: Doubles, skipped: int) -> Doubles:
-    """Draw what lines that began lately cost less, as they end before the days do, (draws,).
-
-    What is new lasts about as long again as it has lasted: a run of three days ends sooner than a
-    cluster of three months.
-    """
-    ages = lines.shape[1] - (lines != 0).argmax(axis=1)
-    new = (ages < min(_NEW, lines.shape[1])) & (lines[:, -1] != 0) & (expected.sum(axis=1) > 0)
-    rng = np.random.default_rng(2)
-    lasts = 1 / rng.random((int(new.sum()), _DRAWS)) - 1
-    ends = (ages[new, None] + _SETTLES) * lasts
-    after = np.arange(skipped, expected.shape[1]) >= ends[:, :, None]
-    return np.asarray(np.einsum("nd,nfd->f", expected[new, skipped:], after))
 
 
 def steps_of_others(days: int, ahead: int) -> Doubles:

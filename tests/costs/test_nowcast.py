@@ -11,7 +11,7 @@ from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.app import App
-from bot.costs.nowcast import MonthBill, _whole, cost_ahead, month_end
+from bot.costs.nowcast import MonthBill, Part, _whole, cost_ahead, forecast_month, month_end
 from bot.costs.recurring import Due
 from bot.costs.running import Running
 from bot.errors import Unavailable
@@ -21,12 +21,13 @@ from bot.model.fleet import Market, Reservation
 from bot.model.labels import Labels
 from bot.model.projection import project
 from bot.model.request import Request, User
-from bot.model.spend import Money, Spend
+from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 assert ANSWERS
+FEE = ("AWSSupport", "Dollar", "")
 LINE = ("AmazonEC2", "NatGateway-Bytes", "")
 NODES = ("BoxUsage:trn1.32xlarge", "llama")
 NOV = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
@@ -79,7 +80,7 @@ def test_days_after_the_settled_ones_do_not_count():
 
 
 def test_a_fee_that_is_due_is_counted_once():
-    found = ended([100] * 18, 19, due=[Due(Decimal(70))])
+    found = ended([100] * 18, 19, due={FEE: Due(Decimal(70))})
     assert (found.fees, found.forecast) == (70, 3070)
 
 
@@ -108,10 +109,10 @@ def test_fewer_than_three_days_say_nothing():
 )
 def test_days_are_whole_until_the_first_service_that_is_not_slight_is_late(service, day):
     """The bill is settled until the 10th; `service` has the days from the 7th on."""
-    lines = {LINE: days(date(2026, 11, 7), [100] * 7 + [50])}
-    lines |= {(name, "", ""): days(date(2026, 11, 7), usd) for name, usd in service.items()}
+    services = {"AmazonEC2": days(date(2026, 11, 7), [100] * 7 + [50])}
+    services |= {name: days(date(2026, 11, 7), usd) for name, usd in service.items()}
     through = datetime(2026, 11, 14, 12, tzinfo=UTC)
-    assert _whole(lines, through, date(2026, 11, 10)) == date(2026, 11, day)
+    assert _whole(services, through, date(2026, 11, 10)) == date(2026, 11, day)
 
 
 def test_the_days_before_a_gap_in_the_bill_are_left_out():
@@ -121,7 +122,7 @@ def test_the_days_before_a_gap_in_the_bill_are_left_out():
 
 
 def test_an_unsteady_bill_has_a_wide_range_that_never_undoes_what_is_billed():
-    found = ended([0, 0, 0, 1000], 5, billed=Decimal(1200))
+    found = ended([0, 0, 0, 1000, 200], 5)
     assert (found.spent, found.low) == (1000, 1200)
     assert found.low < found.forecast < found.high
 
@@ -149,16 +150,6 @@ def test_one_step_is_no_growth():
     projection = project([100] * 14 + [150] * 6, range(10))
     assert projection.middle == pytest.approx(1500, rel=0.07)
     assert projection.low <= 1500 <= projection.high
-
-
-def test_what_began_lately_may_end_as_soon():
-    old, new = (
-        project([[100] * 60, [50] * 60], range(20)),
-        project([[100] * 60, [0] * 57 + [50] * 3], range(20)),
-    )
-    # Three days say little: the month may end with the old line alone.
-    assert old.low > 2800
-    assert new.low < 2300 < new.middle
 
 
 def test_one_large_step_counts_as_one_of_many():
@@ -201,7 +192,7 @@ DEC = Window(NOV.end, datetime(2027, 1, 1, tzinfo=UTC))
 
 
 def test_a_month_to_come_is_what_goes_on_in_it():
-    bill = MonthBill({LINE: days(date(2026, 10, 1), [100] * 48)}, due=[Due(Decimal(7))])
+    bill = MonthBill({LINE: days(date(2026, 10, 1), [100] * 48)}, due={FEE: Due(Decimal(7))})
     until = datetime(2026, 11, 18, tzinfo=UTC)
     this, following = month_end(bill, NOV, until), month_end(bill, DEC, until)
     assert (following.forecast, following.spent, following.month) == (3107, 0, DEC)
@@ -232,20 +223,58 @@ def test_a_month_to_come_knows_the_end_of_what_covers_nodes_and_of_blocks():
     assert found.lapses == {date(2026, 11, 28): 310, date(2026, 12, 30): 2}
 
 
-def test_a_run_of_each_month_is_whole_in_one_to_come():
-    training = [0] * 9 + [500] * 4 + [0] * 18 + [0] * 9 + [500] * 4 + [0] * 17 + [0] * 9 + [500] * 2
-    bill = MonthBill(
-        {
-            LINE: days(date(2026, 9, 1), [100] * len(training)),
-            NODES: days(date(2026, 9, 1), training),
-        }
-    )
-    now = datetime(2026, 11, 12, tzinfo=UTC)
-    without = MonthBill({LINE: bill.lines[LINE]})
-    for month, runs in ((NOV, 1000), (DEC, 2000)):
-        added = month_end(bill, month, now).forecast - month_end(without, month, now).forecast
-        # The days of the run that is under way were billed.
-        assert added == runs + (1000 if month is NOV else 0)
+class Lines:
+    """A bill of $100 a day by service and usage type, each on some days from September 1 on."""
+
+    def __init__(self, **lines):
+        self.lines = lines
+
+    def tally(self, window, by, where=(), most=None):
+        rows = [
+            Spend(
+                {
+                    "day": f"{date(2026, 9, 1) + timedelta(days=n)}",
+                    "service": name,
+                    "usage_type": kind,
+                },
+                Money(amortised=Decimal(100)),
+            )
+            for name, (kind, numbers) in self.lines.items()
+            for n in numbers
+        ]
+        through = datetime(2026, 11, 12, tzinfo=UTC)
+        return Tally(window, tuple(by), tuple(rows), Money(), billed_through=through)
+
+
+DAILY = ("requests", range(72))
+RUN = ("BoxUsage:trn1.32xlarge", [*range(9, 13), *range(40, 44), *range(70, 72)])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "numbers", "november", "december"),
+    [
+        # September 10 to 13, October 11 to 14, and it is November 12.
+        ("a run of each month ends with what the last cost", *RUN, 400, 400),
+        ("a fee is counted at its day", "contract", [65], 100, 0),
+        ("one of the last month does not come again", "contract", [45], 0, 0),
+        ("one of the 1st, new, comes with the next", "licence", [61], 100, 100),
+        ("two that stand alone are fees", "contract", [62, 68], 200, 0),
+        ("days that follow each other are usage", "jobs", [62, 63, 69, 70], None, None),
+        ("nodes of one day go on", "BoxUsage:trn1.2xlarge", [71], None, None),
+        ("what is charged often goes on", "jobs", range(50, 72, 2), None, None),
+    ],
+)
+def test_what_is_charged_on_few_days(sentence, kind, numbers, november, december):
+    now = datetime(2026, 11, 12, 12, tzinfo=UTC)
+    for month, added in ((NOV, november), (DEC, december)):
+        plain, found = (
+            forecast_month(Lines(**lines), now, Part(month=month))
+            for lines in ({"S3": DAILY}, {"S3": DAILY, "EC2": (kind, numbers)})
+        )
+        if added is None:
+            assert found.forecast - plain.forecast > 200, sentence
+        else:
+            assert found.forecast - plain.forecast == added, sentence
 
 
 def test_a_block_that_began_before_the_month_costs_the_month_its_own_days():

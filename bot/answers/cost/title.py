@@ -339,9 +339,12 @@ def _basis(nowcast: Nowcast) -> str:
             f" and, since {day(nowcast.running_since)}, the nodes that ran"
             if nowcast.running_since
             else "",
-            f"; {amount_in(nowcast.fees, currency)} of fees counted once" if nowcast.fees else "",
+            f"; {amount_in(nowcast.fees, currency)} of one-off and monthly charges counted once"
+            if nowcast.fees
+            else "",
             *(
                 f"; a commitment ends on {day(ends)}, which adds {amount_in(usd, currency)}"
+                " unless its renewal is queued"
                 for ends, usd in sorted(nowcast.lapses.items())
             ),
             *(f"; {_booking_words(booking, currency)}" for booking in nowcast.bookings),
@@ -392,7 +395,7 @@ _NOWCAST = Columns[Nowcast](
     datum(
         "fees_usd",
         lambda nowcast: nowcast.fees,
-        "one-off charges and monthly fees of the month, each counted once",
+        "what is charged once or once a month, fees and runs of nodes, each counted once",
     ),
     datum("settled", lambda nowcast: nowcast.settled),
     datum(
