@@ -477,9 +477,9 @@ def _second_lowest(view: View, service: int, until: datetime) -> Floats:
     daily, weekend = daily_levels(mean_where_read(utilization_of(part), axis=0)[None, :], part)
     for kind in (0, 1):
         ranked = np.sort(daily[:, weekend == bool(kind), 0], axis=1)  # nan last
-        seen = (~np.isnan(ranked)).sum(axis=1)
-        hours = np.flatnonzero(seen >= _ENOUGH)
-        lowest[kind, hours] = ranked[hours, np.minimum(seen[hours] - _ENOUGH, _ENOUGH - 1)]
+        days = (~np.isnan(ranked)).sum(axis=1)
+        hours = np.flatnonzero(days >= _ENOUGH)
+        lowest[kind, hours] = ranked[hours, np.minimum(days[hours] - _ENOUGH, _ENOUGH - 1)]
     if len(weekend) >= 7:
         kind, level = int(weekend[-7]), daily[:, -7, 0]
         lowest[kind] = np.where(level < lowest[kind], level, lowest[kind])

@@ -298,7 +298,7 @@ class Readings:
         low, middle, high = self.usual.at(self.now, self.roster.inference)
         # Of the cores of a pod that leaves within a step, that step shows a part.
         newest = self.metric(RESERVED)[:, -2:] / self.usual_of(RESERVED)[:, None]
-        least, most = np.fmin.reduce(newest, axis=1), np.fmax.reduce(newest, axis=1)
+        least, most = (by.reduce(newest, axis=1, initial=np.nan) for by in (np.fmin, np.fmax))
         fewer = (least > 0) & (most < 1) & ~self.roster.inference
         share = np.where(fewer, most, np.float32(1))
         return low * share, middle * share, high * share

@@ -11,6 +11,9 @@ from stories import progress
 from bot.model.causes import Cause
 from bot.policy.schema import default_policy
 from detectors.jobs import return_level, stretches_of
+from detectors.nodes.idle import standing_still
+from detectors.nodes.shortfall import far_under, under
+from detectors.progress import busy_and_waiting, left_out
 
 MINUTE = timedelta(minutes=1)
 
@@ -46,6 +49,14 @@ def rollouts_and_trainers(seed, days=4.0, until=None):
         fleet.metrics[name][4:] *= 0.6
     phases(fleet, slice(0, 4), (5, 22), (15, 35), seed, until)
     return phases(fleet, slice(4, 8), (2, 9), (8, 30), seed + 1, until)
+
+
+@pytest.mark.parametrize("state", [standing_still, under, far_under, busy_and_waiting, left_out])
+def test_of_a_history_without_a_step_nothing_is_rare(state):
+    """As in the first hour of an account, up to whose beginning nothing is learnt."""
+    view = World(Fleet(2, cluster="llama", job="a")).view(hours(0.5))
+    assert view.past.past.anchor == START
+    assert view.stretches(state, ~view.nobody()).count.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -544,8 +544,8 @@ class FrameBuffer:
         heads, n_series = self._heads, len(self.series)
         last = np.zeros(n_series, dtype=np.int64)
         np.maximum.at(last, heads.series, heads.seconds)
-        few = np.bincount(heads.series, minlength=n_series) < _HEAD
-        early = points.take(few[points.series] | (points.seconds < last[points.series]))
+        incomplete = np.bincount(heads.series, minlength=n_series) < _HEAD
+        early = points.take(incomplete[points.series] | (points.seconds < last[points.series]))
         return _first(Points.joined([heads, early]), _HEAD) if len(early.series) else heads
 
     def _is_of_runs(self, points: Points) -> Mask:

@@ -227,13 +227,15 @@ class Points:
     @staticmethod
     def joined(many: list[Points]) -> Points:
         """Return many parts as one, in order."""
-        many = [part for part in many if len(part.series)]
-        if not many:
+        parts = [part for part in many if len(part.series)]
+        if not parts:
             none = np.empty(0)
             return Points(none.astype(np.int64), none.astype(np.int64), none, none, none)
-        if len(many) == 1:
-            return many[0]
-        return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in COLUMNS))
+        if len(parts) == 1:
+            return parts[0]
+        return Points(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS)
+        )
 
     def mean(self) -> Doubles:
         """Return the mean sample of each set."""

@@ -197,8 +197,8 @@ class Belongings:
         """Return the members of a place, or the one of this id, {} for what is none."""
         path = f"/{quote(place.id, safe='')}/members"
         path += f"/{quote(user, safe='')}" if user else ""
-        told = await self._client.get(place.reference.service_url, path)
-        return told if isinstance(told, Mapping) or not user else {}
+        members = await self._client.get(place.reference.service_url, path)
+        return members if isinstance(members, Mapping) or not user else {}
 
 
 def _email_of(member: Mapping[str, Any]) -> str:
