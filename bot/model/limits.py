@@ -8,7 +8,7 @@ limit and the remedy.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -27,6 +27,10 @@ class Newest(dict[K, V]):
         super().__setitem__(key, value)
         if len(self) > self._most:
             del self[next(iter(self))]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make it again, as for another process: its bound comes first."""
+        return Newest, (self._most,), None, None, iter(self.items())
 
 
 POLICY_BYTES = 64 << 10

@@ -98,13 +98,16 @@ def serving(slack):
         await site.start()
         host, port = runner.addresses[0][:2]
         slack.url = f"http://{host}:{port}/api/"
-        up.set()
         return runner
 
     started = []
-    thread = threading.Thread(
-        target=lambda: (started.append(loop.run_until_complete(begin())), loop.run_forever())
-    )
+
+    def serve():
+        started.append(loop.run_until_complete(begin()))
+        up.set()
+        loop.run_forever()
+
+    thread = threading.Thread(target=serve)
     thread.start()
     up.wait()
     yield slack

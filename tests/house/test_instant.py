@@ -44,7 +44,7 @@ from bot.settings.settings import read_settings
 from bot.watch.tick import grid
 from bot.wiring.programs import program_listeners
 from bot.wiring.source import OpenedSource
-from bot.wiring.surfaces import SHOWN
+from bot.wiring.surfaces import STORY_SHOWN
 from tests.builders import NOON, with_parts
 from tests.e2e.product import recording
 from tests.house.fakes import Chat
@@ -322,7 +322,7 @@ def members(card: Card, stored: Mapping[str, Alert]) -> list[Alert]:
 @pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.slow)])
 async def test_every_frame_of_the_story_is_of_one_instant(every: int) -> None:
     played = Played("story")
-    shown = [now for now in played.ticks if now >= played.ticks[-1] - SHOWN][::every]
+    shown = [now for now in played.ticks if now >= played.ticks[-1] - STORY_SHOWN][::every]
     mistakes, looked = list[str](), 0
     async with played.serving() as client:
         for now in (now for now in played.ticks if now >= shown[0] - BEFORE):
