@@ -29,7 +29,7 @@ LOCAL = "main button:visible:enabled:not(form button)"
 DIALOG = "dialog[open]"
 
 
-SHORT = "does not cover all of"
+SHORT = "the bill does not"
 """An example may ask for more of the bill than the small recording here has."""
 
 
