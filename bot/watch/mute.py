@@ -17,6 +17,10 @@ from bot.model.window import read_quiet_hours
 from bot.watch.feedback import fits
 
 
+WORTH_READING_USD = Decimal(5)
+"""What an alert has to cost before it is worth a message: a minute of an engineer."""
+
+
 def mute(
     alerts: Sequence[Alert],
     silences: Sequence[Silence],
@@ -87,12 +91,12 @@ def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datet
     scoped, facts = policy.at(alert.anomaly.labels), alert.cause.facts
     if alert.waste is not None and not facts.however_small:
         # Many small things of one cluster and account count together. What is small may end before
-        # it has cost a dollar.
+        # it has cost what reading of it costs.
         like = counted_with(alert, [a for a in alerts if a.firing])
         most = sum((a.most_usd_per_hour for a in like), Decimal(0))
         spent = sum((a.waste.so_far for a in like if a.waste), Decimal(0))
         least = scoped.usd("alert.least_usd_per_hour")
-        if most < least or spent < min(least, Decimal(1)):
+        if most < least or (least and spent < WORTH_READING_USD):
             return MutedBy.SETTING.mark("alert.least_usd_per_hour")
 
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))

@@ -65,8 +65,8 @@ LEAST = "policy:alert.least_usd_per_hour"
     ("sentence", "found", "marked"),
     [
         ("waste under the least an hour is muted", alert(waste=waste("0.99")), LEAST),
-        ("so is what has not cost a dollar", alert(waste=waste("1.34", "0.99")), LEAST),
-        ("from a dollar on it is told", alert(waste=waste("1.34", "1")), ""),
+        ("so is what has not cost five dollars", alert(waste=waste("1.34", "4.99")), LEAST),
+        ("from there on it is told", alert(waste=waste("1.34", "5")), ""),
         (
             "what puts a run at risk is told however little it wastes",
             alert(anomaly(Cause.EXECUTION_ERRORS), waste=waste("0.00", "0.00")),
@@ -81,6 +81,12 @@ def test_small_waste_is_muted_by_the_policy_and_says_so(
 ) -> None:
     (muted,) = mute([found], [], POLICY, NOON)
     assert muted.muted_by == marked, sentence
+
+
+def test_where_nothing_is_too_small_it_need_not_have_cost_anything() -> None:
+    policy = replace(POLICY, overrides=((Labels(), "alert.least_usd_per_hour", Decimal(0)),))
+    (muted,) = mute([alert(waste=waste("0.10", "0.01"))], [], policy, NOON)
+    assert muted.muted_by == ""
 
 
 def test_the_least_and_the_quiet_hours_are_those_of_the_place() -> None:

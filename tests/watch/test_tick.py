@@ -352,7 +352,7 @@ def test_reminders_of_what_a_setting_held_back_count_from_when_it_notifies() -> 
 
 def test_a_promise_of_messages_sends_the_dearest_and_holds_the_others_back() -> None:
     policy = Policy({**default_policy().values, MOST: 1.0})
-    found = anomaly(Cause.IDLE, n=4, cluster="vision"), anomaly(Cause.IDLE, n=1, cluster="lab")
+    found = anomaly(Cause.IDLE, n=4, cluster="vision"), anomaly(Cause.IDLE, n=2, cluster="lab")
     outcome = step(
         State(), reading(), Detection(found), lambda *_: price(), replace(RULES, policy=policy)
     )
