@@ -124,8 +124,7 @@ class JobPast:
         too much to do. That it was the same process must have been seen: without its memory, or over
         a gap, it may have been started again.
         """
-        trouble = np.ones(history.unknown.shape, dtype=np.float32)
-        pause = trouble.copy()
+        trouble, pause = np.ones((2, *history.unknown.shape), dtype=np.float32)
         forget(trouble, history.window, history.roster, self.past.troubles)
         forget(pause, history.window, history.roster, self.past.pauses)
 
