@@ -39,7 +39,6 @@ from detectors.usual import (
     SENT,
     around,
     daily_levels,
-    forget,
     history,
     median,
     utilization_of,
@@ -158,18 +157,22 @@ def _read_runs(view: View, pace: Pace) -> None:
 def _usually_slow(view: View, frame: Frame, rows: Rows, slow: Mask, gap: Mask) -> float:
     """Return how many steps a run is `slow` as seldom as asked, with executions as long as now.
 
-    Both masks are (1, n_steps). An evaluation slows the run too, but not what it executes.
+    Both masks are (1, n_steps). An evaluation slows the run too, but not what it executes. Nothing
+    is learnt since the anchor: of that time alerts do not tell yet what was trouble.
     """
-    whole = view.whole.last(frame.n_steps * frame.step)
+    if view.past is None:
+        return 0.0
+    known = frame.until(view.past.past.anchor)
+    whole = view.whole.until(known.end).last(known.n_steps * frame.step)
+    slow, gap = (x[:, known.n_steps - whole.n_steps : known.n_steps] for x in (slow, gap))
     longer = whole.of(LATENCY)[rows] / view.usual_of(LATENCY)[rows, None]
-    alike = slow[:, -whole.n_steps :] & ~(median(longer.T) < SLOWER)
+    slow = slow & ~(median(longer.T) < SLOWER)
 
-    known = np.ones((view.n, whole.n_steps), dtype=np.float32)
-    forget(known, whole, view.roster, view.past.past.troubles if view.past else ())
-    known[:, gap[0, -whole.n_steps :]] = np.nan
-    going_on = np.asarray(np.isfinite(known[rows]).all(axis=0, keepdims=True))
+    # A start ends what went on before it.
+    history = view.over(whole, rows, view.usual.pick(rows))
+    ended = (history.unloaded | view.past.troubled(history)).any(axis=0)
     alone, weeks = np.zeros(1, dtype=np.intp), view.policy.number("alert.rare_weeks")
-    return float(stretches_of(alike, going_on, alone, alone, weeks, whole.step).rare[0])
+    return float(stretches_of(slow, ~(ended | gap), alone, alone, weeks, whole.step).rare[0])
 
 
 def _by_node(view: View, frame: Frame, rate: Floats, members: Rows) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -100,7 +100,8 @@ class Past:
     @property
     def troubles(self) -> tuple[StrangeSpan, ...]:
         """Return the strange spans that were no pauses."""
-        return tuple(span for span in self.strange if span not in self.pauses)
+        # A span may be that of two alerts, of which one was about a pause.
+        return tuple((Counter(self.strange) - Counter(self.pauses)).elements())
 
 
 @dataclass(frozen=True)

@@ -110,19 +110,27 @@ class JobPast:
         history.asked = view.asked
         if len(rows) <= BLOCK:  # their other states are asked next; of more it would be much
             view.histories[rows.tobytes()] = history
-        holds, going_on = state(history), history.going_on.astype(np.float32)
-        if state in OVER_ENDS:
-            going_on[:] = 1
-        # What came back by itself was a pause, whatever was said of it, but for a host or NIC that
-        # had too much to do.
-        forget(going_on, part, history.roster, self.past.troubles)
-        waited = np.ones_like(going_on)
-        forget(waited, part, history.roster, self.past.pauses)
-        going_on[history.of_another_job | (np.isnan(waited) & history.overloaded)] = 0
-        bridged = bridge(holds, history.gap)
+        going_on = history.going_on | (state in OVER_ENDS)
+        going_on &= ~(history.of_another_job | self.troubled(history))
+        bridged = bridge(state(history), history.gap)
         roles = roles_of(history.roster, history.usual_of(MEMORY))
         weeks = view.policy.number("alert.rare_weeks")
-        return stretches_of(bridged, going_on > 0, history.roster.scope, roles, weeks, part.step)
+        return stretches_of(bridged, going_on, history.roster.scope, roles, weeks, part.step)
+
+    def troubled(self, history: View) -> Mask:
+        """Return where nodes show trouble and not what their jobs are used to, (n, n_steps).
+
+        What came back by itself was a pause, whatever was said of it, but for a host or NIC that had
+        too much to do. That it was the same process must have been seen: without its memory, or over
+        a gap, it may have been started again.
+        """
+        trouble, pause = np.ones((2, *history.unknown.shape), dtype=np.float32)
+        forget(trouble, history.window, history.roster, self.past.troubles)
+        forget(pause, history.window, history.roster, self.past.pauses)
+
+        followed = history.usual.own & np.isfinite(history.usual_of(MEMORY))
+        doubtful = history.overloaded | history.unknown | ~followed[:, None]
+        return np.asarray(np.isnan(trouble) | (np.isnan(pause) & doubtful))
 
 
 @dataclass

@@ -25,6 +25,8 @@ class Due:
 
 _RARE = 0.4
 """A line that is charged on no more of its days comes in runs, or once."""
+_RUNS = 2
+"""Of a month; what comes more often is a habit of the week."""
 _NEAR = 10
 """Days by which a run may begin before or after its day of the month."""
 _APART = 31
@@ -32,10 +34,12 @@ _APART = 31
 
 
 def rare_days(amounts: Daily, until: date) -> Daily:
-    """Return the days on which a line is charged, none where those are many."""
+    """Return the days on which a line is charged, none where those are many or of every week."""
     charged = {day: usd for day, usd in amounts.items() if usd}
-    most = max(1, _RARE * (until - min(charged, default=until)).days)
-    return charged if len(charged) <= most else {}
+    known = (until - min(charged, default=until)).days
+    runs = sum(not {day - DAY, day - 2 * DAY} & charged.keys() for day in charged)
+    is_rare = len(charged) <= max(1, _RARE * known) and runs <= _RUNS * (1 + known / _APART)
+    return charged if is_rare else {}
 
 
 def due_again(charged: Daily, month: date, today: date, first: date, monthly: Daily) -> Due | None:
@@ -68,12 +72,14 @@ def due_again(charged: Daily, month: date, today: date, first: date, monthly: Da
         is_whole = billed and abs(billed - whole) <= abs(billed - grown)
         return Due() if is_whole else Due(-billed, share)
 
-    # What came already is over, or goes on until it has cost as much.
-    if current:
-        goes_on = max(current) >= today - DAY
-        return Due(max(ZERO, whole - billed) if goes_on else ZERO)
+    # What came already goes on until it has cost as much, or is over but for another of the month.
+    if current and max(current) >= today - DAY:
+        return Due(max(ZERO, whole - billed))
     late = (today - month).days - _NEAR
-    usd = sum((usd for day, usd in previous.items() if opens or day.day > late), ZERO)
+    if current:
+        late = max(late, begin.day + _NEAR, max(current).day + _NEAR)
+    awaited = opens and not current
+    usd = sum((usd for day, usd in previous.items() if awaited or day.day > late), ZERO)
     return Due(usd, unsure=abs(whole - earlier) if usd and before else ZERO)
 
 

@@ -277,6 +277,18 @@ def test_what_is_charged_on_few_days(sentence, kind, numbers, november, december
             assert found.forecast - plain.forecast == added, sentence
 
 
+def test_a_cluster_of_weekends_costs_each_weekend_of_the_month():
+    now, weekends = (
+        datetime(2026, 11, 12, 12, tzinfo=UTC),
+        [n for n in range(72) if n % 7 in (4, 5)],
+    )
+    plain, found = (
+        forecast_month(Lines(**lines), now)
+        for lines in ({"S3": DAILY}, {"S3": DAILY, "EC2": ("BoxUsage:trn1.32xlarge", weekends)})
+    )
+    assert abs(found.forecast - plain.forecast - 900) < 5
+
+
 def test_a_block_that_began_before_the_month_costs_the_month_its_own_days():
     start, end = (NOV.start + n * timedelta(days=1) for n in (-2, 2))
     block = Reservation(Labels(resource="cr-1"), 1, 0, start, end, Market.CAPACITY_BLOCK)

@@ -28,6 +28,9 @@ def run(until, *spans, first=FIRST):
         ("the month before and this one are two", date(2026, 11, 19), [(47, 50), (78, 79)], 200),
         ("one is waited for ten days", date(2026, 11, 14), [(3, 5), (33, 35)], 200),
         ("and no longer", date(2026, 11, 16), [(3, 5), (33, 35)], 0),
+        ("of two in a month the second is", date(2026, 11, 8), [(0, 1), (14, 15), (30, 31), (44, 45), (61, 62)], 100),
+        ("until it has come", date(2026, 11, 18), [(14, 15), (30, 31), (44, 45), (61, 62), (75, 76)], 0),
+        ("one that came early and short is over", date(2026, 11, 8), [(9, 19), (39, 49), (61, 63)], 0),
     ],
 )  # fmt: skip
 def test_a_run_of_each_month_is_expected_once(sentence, until, spans, due):
@@ -69,6 +72,12 @@ def test_a_run_that_differs_from_the_last_is_less_sure():
 def test_few_days_are_rare(sentence, charged, rare):
     amounts = {FIRST + timedelta(days=n): Decimal(n < charged) for n in range(10)}
     assert bool(rare_days(amounts, date(2026, 9, 11))) is rare, sentence
+
+
+@pytest.mark.parametrize(("apart", "rare"), [(7, False), (15, True), (30, True)])
+def test_what_comes_every_week_is_a_habit_and_not_rare(apart, rare):
+    charged = {FIRST + timedelta(days=n): Decimal(5) for n in range(0, 70, apart)}
+    assert bool(rare_days(charged, date(2026, 11, 10))) is rare
 
 
 def test_one_day_is_rare_however_young_the_line_is():

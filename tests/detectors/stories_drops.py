@@ -888,17 +888,22 @@ def a_job_that_waits_beside_one_that_starves_as_tags_tell():
     return World(starved, slow.scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5))
 
 
-def slow_every_few_hours(usually: float, at_last: float) -> tuple[Fleet, Frame]:
-    """Return a job, and its run, that are slow for some hours every few hours, then for longer."""
-    fleet = Fleet(4)
+def slow_within(*spans: tuple[float, float], days: float = 2) -> tuple[Fleet, Frame]:
+    """Return a job and its run that are slow from each hour to another."""
+    fleet = Fleet(4, days=days)
     run = progress(fleet)
     moved = np.full(run.n_steps, 30.0)
-    for hour in range(4, 44, 4):
-        start, end = hours(hour), hours(hour + (at_last if hour == 40 else usually))
-        fleet.scale(start, end, neuron_execution_latency=2.0, efa=0.5)
-        moved[fleet.cut(start, end)[1]] = 10
+    for start, end in spans:
+        fleet.scale(hours(start), hours(end), neuron_execution_latency=2.0, efa=0.5)
+        moved[fleet.cut(hours(start), hours(end))[1]] = 10
     run.values[0, :, 0] = np.cumsum(moved)
     return fleet, run
+
+
+def slow_every_few_hours(usually: float, at_last: float) -> tuple[Fleet, Frame]:
+    """Return a job, and its run, that are slow for some hours every few hours, then for longer."""
+    usual = [(hour, hour + usually) for hour in range(4, 40, 4)]
+    return slow_within(*usual, (40, 40 + at_last))
 
 
 @story("pace", *every(20, 36, 37), *every(20, 40, 42.4))
@@ -911,6 +916,25 @@ def a_run_that_is_slow_for_an_hour_every_few_hours_then_for_longer():
 def executions_are_slow_for_half_an_hour_every_few_hours_then_for_longer():
     fleet, _ = slow_every_few_hours(0.5, 1.5)
     return World(fleet)
+
+
+@story("pace", 36.5, *every(30, 38, 39), 44.25, 44.5)
+def a_run_was_slow_until_somebody_started_it_again_and_is_slow_again():
+    fleet, run = slow_within((36, 38), (44, 48))
+    return World(fleet.stop(hours(38), hours(38) + 2 * STEP), frames={"run": run})
+
+
+@story("pace", 36.5, *every(30, 38, 39), 44.25, 44.5)
+def a_run_was_slow_beside_saturated_hosts_and_is_so_again():
+    fleet, run = slow_within((36, 38), (44, 48))
+    fleet.set(hours(36), hours(38), host_cpu=0.97).set(hours(44), hours(48), host_cpu=0.97)
+    return World(fleet, frames={"run": run})
+
+
+@story("pace", 85, *every(30, 86.5, 87.5), 87.75, 88)
+def a_run_that_was_slow_is_so_again_before_anything_is_learnt_of_it():
+    fleet, run = slow_within((84.5, 86.5), (87.5, 91), days=4)
+    return World(fleet, frames={"run": run})
 
 
 # File systems and zones of a drop.

@@ -198,6 +198,28 @@ def a_hang_that_passed_by_itself_was_a_wait():
     return World(fleet.set(hours(33), hours(35), **STILL))
 
 
+def hung_twice() -> Fleet:
+    """Return a job that stands still for forty minutes, and again eight hours later."""
+    return Fleet(4).set(hours(30), hours(30.7), **STILL).set(hours(39), hours(41), **STILL)
+
+
+@story("stillness", 30.5, 31, 31.25, *every(5, 39.25, 39.5))
+def a_hang_that_somebody_ended_by_a_start_was_no_wait():
+    start = {"neuroncore_memory": 0.7, "neuron_runtime_memory": 0.7}
+    return World(hung_twice().scale(hours(30.7) - STEP, hours(30.7), **start))
+
+
+@story("stillness", 30.5, 31, 31.25, *every(5, 39.25, 39.5))
+def a_hang_whose_nodes_were_rebooted_was_no_wait():
+    return World(hung_twice().silence(hours(30.7), hours(30.7) + STEP))
+
+
+@story("stillness", 30.5, 31, 31.25, *every(5, 39.25, 39.5))
+def a_hang_may_have_been_no_wait_where_no_memory_tells_of_the_process():
+    fleet = unread(hung_twice(), "neuroncore_memory", "neuron_runtime_memory")
+    return World(fleet.set(hours(0), hours(48), neuron_runtime_loaded=1))
+
+
 @story("stillness", *every(5, 30.2, 30.5))
 def one_node_stands_still_and_its_run_with_it():
     fleet = Fleet(4).set(hours(30), hours(34), ONE, **STILL)

@@ -110,6 +110,21 @@ def test_a_node_of_no_run_loses_nothing_when_spot_capacity_is_taken_back(kind, n
     assert len(told(world(notice("i-llama001", kind=kind), frames={}), hours(30))) == news
 
 
+def test_a_spot_node_whose_tag_names_a_job_is_told_though_no_run_is_known():
+    tagged = world(notice("i-llama001"), frames={}, fleet=Fleet(4, job="pretrain"))
+    assert len(told(tagged, hours(30))) == 1
+
+
+def test_a_node_of_which_nothing_was_read_before_the_start_of_a_run_may_be_of_it():
+    """One worked on meanwhile, for something else."""
+    fleet = Fleet(4).silence(hours(18), hours(20), slice(0, 1))
+    fleet.stop(hours(19), hours(20), slice(1, 3))
+    run = runs("pretrain")
+    run.values[0, fleet.cut(hours(20), hours(48))[1], 0] -= 10_000
+    (found,) = told(world(notice("i-llama001"), frames={"run": run}, fleet=fleet), hours(30))
+    assert found.at_risk.things == ("i-llama000", "i-llama001", "i-llama002")
+
+
 def test_a_node_that_aws_works_on_as_announced_is_not_silent():
     planned = notice(
         "i-llama001", kind=NoticeKind.MAINTENANCE, at=hours(6), due=timedelta(hours=24)

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from builder import START, STEP, Fleet, hours
 
+from bot.model.causes import Cause
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.roster import build_roster
-from detectors.usual import SAMPLE, Usual, forget, learn, strange_spans
-from tests.builders import FIVE, NOON, alert
+from detectors.usual import SAMPLE, Past, Usual, forget, learn, pause_spans, strange_spans
+from tests.builders import FIVE, NOON, alert, anomaly
 
 STARVED = (hours(8), hours(20))
 """Twelve of twenty-four hours: whoever learns from them takes a node at 20 % for one that does as it always does."""
@@ -133,3 +134,15 @@ def test_a_new_node_that_trains_borrows_nothing_of_those_that_serve():
     frame = Frame("node", tuple(things), START, SAMPLE, name, level)
     usual = learn(frame, roster, np.full(4, 0.05), ())
     assert [x[3] for x in (usual.low, usual.middle, usual.high)] == pytest.approx([0.9] * 3)
+
+
+def test_a_pause_with_the_span_of_a_trouble_leaves_the_trouble():
+    told = [
+        alert(anomaly(cause), name=cause, closed=NOON + FIVE)
+        for cause in (Cause.HUNG, Cause.HARDWARE_FAULT)
+    ]
+    anchor = NOON + timedelta(hours=2)
+    pauses = pause_spans(told, anchor, timedelta(hours=3))
+    past = Past(anchor, 14, strange_spans(told, anchor), pauses)
+    assert len(pauses) == 1
+    assert past.troubles == pauses

@@ -233,7 +233,13 @@ def test_idle_nodes_that_ended_as_the_bill_began_to_grow_still_explain_it() -> N
     assert marks == [idle.effect_mark, ""]
 
 
-def volume(name: str, usd: str = "0.44", cluster: str = "llama", account: str = "1") -> object:
+def volume(
+    name: str,
+    usd: str = "0.44",
+    cluster: str = "llama",
+    account: str = "1",
+    so_far: str = "50",
+) -> object:
     scope = Labels(resource=name)
     found = anomaly(
         Cause.ORPHANED_STORAGE,
@@ -242,7 +248,21 @@ def volume(name: str, usd: str = "0.44", cluster: str = "llama", account: str = 
         scope=scope,
         labels=Labels(cluster=cluster, resource=name, account=account),
     )
-    return alert(found, name=name, waste=waste(usd))
+    return alert(found, name=name, waste=waste(usd, so_far))
+
+
+@pytest.mark.parametrize(("so_far", "marked"), [("0.33", LEAST), ("0.34", "")])
+def test_small_volumes_of_a_cluster_have_cost_a_dollar_together(so_far: str, marked: str) -> None:
+    alerts = [volume(f"vol-{i}", so_far=so_far) for i in range(3)]
+    found = mute(alerts, [], POLICY, NOON)  # type: ignore[arg-type]
+    assert {a.muted_by for a in found} == {marked}
+
+
+@pytest.mark.parametrize(("least", "marked"), [("0", ""), ("0.5", ""), ("0.51", LEAST)])
+def test_under_a_floor_of_less_than_a_dollar_less_is_told(least: str, marked: str) -> None:
+    values = {**POLICY.values, "alert.least_usd_per_hour": Decimal(least)}
+    (found,) = mute([alert(waste=waste("2", "0.50"))], [], replace(POLICY, values=values), NOON)
+    assert found.muted_by == marked
 
 
 @pytest.mark.parametrize(("n", "marked"), [(2, LEAST), (3, "")])

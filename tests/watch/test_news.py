@@ -195,6 +195,29 @@ def test_what_costs_more_than_a_message_about_the_bill_says_has_one_of_its_own(
         assert len(group([small, large], [said, *again], "web:alerts")) == 2
 
 
+def test_of_two_messages_about_the_bill_the_newest_tells_what_comes() -> None:
+    first, dear, later = (
+        alert(anomaly(Cause.SPEND_JUMP), name=name, waste=waste(usd))
+        for name, usd in (("a1", "100"), ("a2", "900"), ("a3", "40"))
+    )
+    entries = [log_entry_of(replace(told(x), id=f"n{x.id}"), x.id) for x in (first, dear)]
+    incidents = group([first, dear, later], entries, "web:alerts")
+    assert [incident.alerts for incident in incidents] == [(first,), (dear, later)]
+
+
+def test_a_fault_joins_what_it_explains_before_what_is_like_it() -> None:
+    faults = [
+        alert(
+            anomaly(Cause.HARDWARE_FAULT, scope=Labels(cluster="llama", instance=name)), name=name
+        )
+        for name in ("i-1", "i-2")
+    ]
+    effect = alert(name="a1", muted_by=faults[1].effect_mark)
+    entries = [log_entry_of(replace(told(x), id=f"n{x.id}"), x.id) for x in (faults[0], effect)]
+    incidents = group([*faults, effect], entries, "web:alerts")
+    assert [incident.alerts for incident in incidents] == [(faults[0],), (effect, faults[1])]
+
+
 def test_two_that_the_bill_shows_at_once_share_a_message_though_the_second_is_dearer() -> None:
     both = [alert(anomaly(Cause.SPEND_JUMP), name=usd, waste=waste(usd)) for usd in ("40", "900")]
     (incident,) = group(both, [], "web:alerts")
