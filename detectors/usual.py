@@ -242,10 +242,21 @@ def _members(things: tuple[str, ...], suspect: str) -> tuple[str, ...]:
 def pause_spans(
     alerts: Sequence[Alert], anchor: datetime, limit: timedelta
 ) -> tuple[StrangeSpan, ...]:
-    """Return the spans of the hangs and drops that were over at `anchor`, shorter than a limit."""
-    rules = Cause.HUNG.value, *Family.DROP.rules
-    spans = strange_spans([a for a in alerts if a.anomaly.rule in rules and not a.firing], anchor)
-    return tuple(span for span in spans if span.end < anchor and span.end - span.start < limit)
+    """Return the spans of the hangs and drops that were over at `anchor`, shorter than a limit.
+
+    A job that went on by itself had waited; one drop may be an accident, two are how the job is.
+    """
+    over = [alert for alert in alerts if not alert.firing]
+    hangs, drops = (
+        [
+            span
+            for span in strange_spans([a for a in over if a.anomaly.rule in rules], anchor)
+            if span.end < anchor and span.end - span.start < limit
+        ]
+        for rules in ((Cause.HUNG.value,), Family.DROP.rules)
+    )
+    times = Counter(thing for span in drops for thing in span.things)
+    return (*hangs, *(span for span in drops if any(times[thing] > 1 for thing in span.things)))
 
 
 def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMPLE) -> Frame:
