@@ -286,9 +286,14 @@ def about(ports: Ports, request: Request) -> Card:
     metrics, ticked_at = "", None
     problems: list[str] = []
     try:
-        extent = ports.world.source.extent()
-        problems += ports.world.source.problems()
+        source = ports.world.source
+        extent = source.extent()
         metrics = period(extent) if extent else "live"
+        # A bill alone tells of a time too, of which the reading says that it has no metrics.
+        lacking = source.read(request.at).missing if extent else ()
+        problems += (*source.problems(), *lacking)
+        if lacking:
+            metrics = "none"
     except Unavailable as error:
         problems.append(str(error))
 

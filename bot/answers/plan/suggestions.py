@@ -283,11 +283,11 @@ def suggestion_card(suggestion: Suggestion) -> Card:
 )
 def suggestions(ports: Ports, request: Request) -> Card:
     """Weigh all kinds, and leave out those that people decided about."""
-    return as_read(
-        suggestions_card(suggestions_of(ports, request.at)),
-        "It is not known what would save",
-        ports.world.source.read(request.at),
-    )
+    seen = suggestions_of(ports, request.at)
+    card, unknown = suggestions_card(seen), "It is not known what would save"
+    if seen.open:
+        unknown = f"{card.title}, as far as could be read"  # of the bill alone
+    return as_read(card, unknown, ports.world.source.read(request.at))
 
 
 @command(
