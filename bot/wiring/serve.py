@@ -126,7 +126,7 @@ async def _serve_until_signal(
     port = Port(settings["host"], settings["port"], settings["web.proxies"])
     extent = await _opened(opened, settings.source, port)
     if extent and opened.recording().billed_alone:
-        tempo = replace(tempo, shown=tempo.interval)  # a bill is asked as it stands at its end
+        tempo = replace(tempo, shown=timedelta())  # a bill is asked as it stands at its end
 
     story = None
     if demo and tells(settings.source):

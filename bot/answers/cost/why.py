@@ -39,7 +39,7 @@ from bot.model.money import cents, counted, usd
 from bot.model.notification import Coverage, Known
 from bot.model.request import Request
 from bot.model.spend import Filter, Spend, Tally
-from bot.model.window import NO_TIME, Window
+from bot.model.window import NO_TIME, Window, midnight
 from bot.ports import Billing, Ports
 
 _MOST, _MOST_ALERTS = 6, 4
@@ -179,8 +179,10 @@ def change_of(
             Window(previous.start, previous.start + length),
         )
 
-    # A day without any charge is one that the bill does not reach back to.
-    if len(billing.tally(spans[1], ("day",)).rows) < len(list(spans[1].days())):
+    # A day without any charge is one that the bill does not reach back to. Of a first part of a
+    # day a bill by days holds nothing, and one by hours not its last minutes.
+    whole = sum(day.start == midnight(day.start) for day in spans[1].days())
+    if len(billing.tally(spans[1], ("day",)).rows) < max(1, whole):
         raise WrongInput(
             f"This is compared with {period(spans[1])}, of which the bill does not hold every"
             " day; ask for a shorter or later window."
