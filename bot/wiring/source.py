@@ -296,17 +296,8 @@ class OpenedSource:
 
         The last metric of a recording, else the bill's last hour; None for an account.
         """
-        try:
-            extent = self.metrics().extent()
-            return extent.end if extent else None
-        except Unavailable as no_metrics:
-            try:
-                return self._billed_through()
-            except Unavailable as no_bill:
-                raise Unavailable(f"{no_metrics} {no_bill}") from None
-
-    def _billed_through(self) -> datetime | None:
-        return self.bill().tally(NO_TIME, ()).billed_through
+        extent = self.metrics().extent()
+        return extent.end if extent else None
 
     def depends_on(self, now: datetime) -> tuple[object, ...]:
         """Return all that a replay of a folder up to a time depends on."""
@@ -341,11 +332,14 @@ class OpenedSource:
 
         try:
             return opened(config)
-        except Unavailable:
-            with suppress(Unavailable):
-                if end := self._billed_through():
-                    return opened(replace(config, billed=Window(end - HISTORY, end)))
-            raise
+        except Unavailable as no_metrics:
+            try:
+                end = self.bill().tally(NO_TIME, ()).billed_through
+            except Unavailable as no_bill:
+                raise Unavailable(f"{no_metrics} {no_bill}") from None
+            if end is None:
+                raise
+            return opened(replace(config, billed=Window(end - HISTORY, end)))
 
 
 class SharedSource:

@@ -49,12 +49,13 @@ async def test_a_bill_alone_is_watched_and_says_what_it_cannot_see() -> None:
     assert "has no metrics" in metrics.found
 
 
-def test_what_has_neither_or_broken_metrics_is_not_watched(tmp_path: Path) -> None:
+def test_what_has_neither_is_not_watched_and_broken_metrics_are_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="has no metric that could be read"):
         opened(tmp_path).recording()
 
     (tmp_path / "billing").symlink_to(recorded("bill") / "billing")
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "stream-1").write_text("{broken\n")
-    with pytest.raises(Unavailable, match="stream-1"):
-        opened(tmp_path).recording()
+    broken = opened(tmp_path)
+    assert broken.recording().billed_alone
+    assert "stream-1" in examine(settings_of({"source": "recording:x"}), broken)[0].found

@@ -188,11 +188,10 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     problems = Problems()
     gatherer = gather(folder, problems, config.catalogue())
     believe(gatherer, problems)
-    if not gatherer.parts and (config.billed is None or problems.sentences()):
+    if not gatherer.parts and config.billed is None:
         first = next(
             iter(problems.sentences()),
-            "put a metric stream under metrics/, reports under neuron-monitor/, or a bill under"
-            " billing/.",
+            "put a metric stream under metrics/, or neuron-monitor/*.jsonl.",
         )
         raise Unavailable(f"The recording {folder} has no metric that could be read; {first}")
     if gatherer.parts and (astray := gatherer.drop_astray()):

@@ -286,14 +286,13 @@ def about(ports: Ports, request: Request) -> Card:
     metrics, ticked_at = "", None
     problems: list[str] = []
     try:
-        source = ports.world.source
-        extent = source.extent()
+        extent = ports.world.source.extent()
         metrics = period(extent) if extent else "live"
-        # A bill alone tells of a time too, of which the reading says that it has no metrics.
-        lacking = source.read(request.at).missing if extent else ()
-        problems += (*source.problems(), *lacking)
-        if lacking:
+        problems += ports.world.source.problems()
+        # A bill alone tells of a time too, and the reading that it has no metrics.
+        if extent and (lacking := ports.world.source.read(request.at).missing):
             metrics = "none"
+            problems += lacking
     except Unavailable as error:
         problems.append(str(error))
 

@@ -31,12 +31,12 @@ from bot.cards.words import amount_of, doubted, few, growth, percent, period
 from bot.costs.allocation import OWNERS, Allocation
 from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
 from bot.costs.tally import comparable, known_rows
-from bot.errors import Unavailable, WrongInput
+from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert
 from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
-from bot.model.notification import Coverage, Known
+from bot.model.notification import Coverage
 from bot.model.request import Request
 from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import NO_TIME, Window, midnight
@@ -58,7 +58,7 @@ class CostChange:
     alerts: Sequence[Alert] = ()
     settled: bool = True
     filters: tuple[Filter, ...] = ()
-    seen: Coverage = field(default_factory=Coverage)
+    coverage: Coverage = field(default_factory=Coverage)
     """How much of the fleet the alerts are about."""
 
     @property
@@ -205,9 +205,9 @@ def change_of(
     if not all(condition.dimension in _WHOLE for condition in where):
         drivers = tuple(sorted(drivers, key=lambda driver: -abs(driver.amortised)))
 
-    alerts, seen = _history(ports, at, Window(spans[0].start, min(window.end, at)), where)
+    alerts, coverage = _history(ports, at, Window(spans[0].start, min(window.end, at)), where)
 
-    return CostChange(window, then, now, drivers, alerts, settled is not None, where, seen)
+    return CostChange(window, then, now, drivers, alerts, settled is not None, where, coverage)
 
 
 def _charged_once(
@@ -246,8 +246,7 @@ def change_card(change: CostChange) -> Card:
     drivers, before, current = change.drivers, change.then, change.now
     filters = "".join(f" · {condition}" for condition in change.filters)
 
-    # The drivers that are not drawn stand in one row, so that all rows add up to the change. One
-    # that is large in amortised cost alone is not small.
+    # Drivers that are small by both measures stand in one row, so that all rows add up.
     largest = sorted(drivers, key=lambda x: -max(abs(x.net), abs(x.amortised)))[:_MOST]
     smaller = [x for x in drivers if x not in largest]
     smaller_usd = sum((driver.net for driver in smaller), Decimal(0))
@@ -292,7 +291,7 @@ def change_card(change: CostChange) -> Card:
             text(spans),
             not change.settled and text(_UNSETTLED),
             table if drivers else text("No charge changed."),
-            _alerts(change.alerts, change.seen),
+            _alerts(change.alerts, change.coverage),
             current.billed_through is not None
             and quiet("Billed through ", When(current.billed_through), ". ", _HOW),
             Buttons(
@@ -402,19 +401,16 @@ def _history(
     ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]
 ) -> tuple[Sequence[Alert], Coverage]:
     """Return the alerts of a time, and how much the watch saw."""
-    try:
-        alerts = concerned(ports.stores.alerts.history(window, Labels()), where)
-        return alerts, ports.stores.alerts.load(at).coverage(at)
-    except Unavailable as unread:
-        return (), Coverage(Known.UNKNOWN, str(unread))
+    alerts = concerned(ports.stores.alerts.history(window, Labels()), where)
+    return alerts, ports.stores.alerts.load(at).coverage(at)
 
 
-def _alerts(alerts: Sequence[Alert], seen: Coverage) -> list[Block]:
+def _alerts(alerts: Sequence[Alert], coverage: Coverage) -> list[Block]:
     """Name the alerts of that time."""
     if not alerts:
         unknown = "Which alerts were open in this window is not known"
-        sentence = doubted("No alert was open in this window", unknown, seen)
-        return [quiet(f"{sentence}. {seen.because}".rstrip())]
+        sentence = doubted("No alert was open in this window", unknown, coverage)
+        return [quiet(f"{sentence}. {coverage.because}".rstrip())]
     names = [f"{alert.cause.facts.words} · {alert_words.where(alert)}" for alert in alerts]
 
     return [text(f"Alerts in this window: {'; '.join(few(names, _MOST_ALERTS))}.")]
@@ -443,10 +439,12 @@ def driver_data(driver: Driver) -> dict[str, Any]:
 def _unbilled_card(ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]) -> Card:
     """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
-    alerts, seen = _history(ports, at, Window(min(window.start, at), min(window.end, at)), where)
+    alerts, coverage = _history(
+        ports, at, Window(min(window.start, at), min(window.end, at)), where
+    )
     blocks = (
         text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."),
-        *_alerts(alerts, seen),
+        *_alerts(alerts, coverage),
         quiet("Billed through ", When(through), ".") if through else quiet("No bill is read here."),
         Buttons(
             (

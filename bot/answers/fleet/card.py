@@ -496,10 +496,12 @@ _MOST_JOBS = 3
 
 def no_nodes(reading: Reading) -> Card:
     """Say that no node runs, or that nobody could be asked: an unread fleet is no empty one."""
-    lists_none = text("The source lists no running instance at this time.")
-    hidden = {"gaps": gaps(reading)} if reading.gaps else {}
-    tone = Tone.WARNING if hidden else Tone.INFO
-    card = Card("No node is running", tone, (lists_none,), {"nodes": [], **hidden})
+    card = Card(
+        "No node is running",
+        Tone.WARNING if reading.gaps else Tone.INFO,
+        (text("The source lists no running instance at this time."),),
+        {"nodes": [], **({"gaps": gaps(reading)} if reading.gaps else {})},
+    )
     return as_read(card, "It is not known which nodes run", reading)
 
 
