@@ -499,7 +499,7 @@ def no_nodes(reading: Reading) -> Card:
     card = Card(
         "No node is running",
         Tone.WARNING if reading.gaps else Tone.INFO,
-        (text("The source lists no running instance at this time."),),
+        () if reading.gaps else (text("The source lists no running instance at this time."),),
         {"nodes": [], **({"gaps": gaps(reading)} if reading.gaps else {})},
     )
     return as_read(card, "It is not known which nodes run", reading)
