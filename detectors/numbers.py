@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.frame import Floats, Mask, runs_of
-from bot.model.window import DAY, HOUR, WEEK, Days, duration_text
+from bot.model.window import DAY, HOUR, WEEK, duration_text
 
 __all__ = [
     "CONSTANTS",
@@ -299,9 +299,9 @@ def span(low: float, high: float) -> str:
 def lasted(length: timedelta) -> str:
     """Write how long something has lasted, to the nearest minute.
 
-    `25 min`, `1 h 10 min` or `3 days`.
+    `25 min`, `1 h 10 min` or `3 d 4 h`.
     """
-    return duration_text(timedelta(minutes=round(length.total_seconds() / 60)), Days.WHOLE)
+    return duration_text(timedelta(minutes=round(length.total_seconds() / 60)))
 
 
 def size(bytes_: float) -> str:

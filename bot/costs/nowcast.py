@@ -148,8 +148,10 @@ def month_end(
         besides = counted + cents_of(usd)
         return besides + due + cents((besides - fees) * share)
 
-    negative = min(bill.daily[day] for day in days) < 0
-    least = ended(projection.low) if negative else _sum(bill.daily, start, end) + fees
+    # What is billed stays billed. Refunds may take all of it and no more, which credits alone do.
+    least, daily = _sum(bill.daily, start, end) + fees, [bill.daily[day] for day in days]
+    if min(daily) < 0:
+        least = min(least, ZERO) if sum(daily) > 0 else ended(projection.low)
     return Nowcast(
         month,
         settled,

@@ -41,8 +41,6 @@ class Days(Enum):
     """Name the way in which a length of time of a day or more is written."""
 
     AND_HOURS = "3 d 4 h"
-    WHOLE = "3 days"
-    """Whole days from two days on, hours and minutes up to them."""
     NEVER = "76 h 10 min"
 
 
@@ -52,8 +50,6 @@ def duration_text(length: timedelta, days: Days = Days.AND_HOURS) -> str:
     `25 min`, `1 h 10 min`, and days as `days` says.
     """
     minutes = max(0, int(length.total_seconds() // 60))
-    if days is Days.WHOLE and minutes >= 2 * _DAY_MINUTES:
-        return f"{minutes // _DAY_MINUTES} days"
     parts = {"h": minutes // 60, "min": minutes % 60}
     if days is Days.AND_HOURS and minutes >= _DAY_MINUTES:
         parts = {"d": minutes // _DAY_MINUTES, "h": minutes % _DAY_MINUTES // 60}

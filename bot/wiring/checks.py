@@ -65,7 +65,7 @@ def examine(settings: Settings, opened: OpenedSource, paid: bool = False) -> lis
     else:
         metrics = _read(
             "metrics",
-            lambda: str(opened.recording().extent()),
+            lambda: str(opened.recording().measured()),
             lambda: opened.recording().problems(),
             missing="",  # the sentence says what to do
             partial="'about' names what could not be read; fetch it again.",

@@ -371,7 +371,7 @@ def _list_tokens(store: DocumentStore, _: Options) -> None:
 def manage_people(options: Options) -> None:
     """Print what is kept of a person as JSON, or erase the person."""
     word = options.words[1].lower() if len(options.words) > 1 else ""
-    if word not in ("export", "erase") or len(options.words) != 3:
+    if word not in ("export", "erase") or len(options.words) != 3 or ":" not in options.words[2]:
         raise WrongInput(
             "'people' takes a word and an address:"
             " trnbot people export slack:U01DANA, or trnbot people erase slack:U01DANA."

@@ -125,8 +125,8 @@ async def _serve_until_signal(
     documents = await asyncio.to_thread(sealed_documents, settings, store)
     port = Port(settings["host"], settings["port"], settings["web.proxies"])
     extent = await _opened(opened, settings.source, port)
-    if opened.billed:
-        tempo = replace(tempo, shown=tempo.interval)  # a bill is asked as it stands at its end
+    if extent and opened.recording().billed_alone:
+        tempo = replace(tempo, shown=timedelta())  # a bill is asked as it stands at its end
 
     story = None
     if demo and tells(settings.source):
@@ -186,7 +186,7 @@ async def _opened(opened: OpenedSource, source: str, port: Port) -> Window | Non
     )
     await port.answer_by([starting])
     print("Opening the source…", flush=True)
-    opening = asyncio.create_task(asyncio.to_thread(opened.watched))
+    opening = asyncio.create_task(asyncio.to_thread(lambda: opened.metrics().extent()))
     while not (await asyncio.wait({opening}, timeout=PROGRESS_S))[0]:
         log.info("opening %s, for %s so far", source, age_text(time.monotonic() - began))
     return opening.result()

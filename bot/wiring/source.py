@@ -202,27 +202,6 @@ class OpenedSource:
         self.outlook = Once(lambda: open_outlook(settings, *self._place()))
         self.load_detectors = Once(self._load_detectors)
         self.owners = OwnersFile(settings["owners_file"])
-        self.billed: Window | None = None
-        """The time that is watched by the bill alone, None where metrics tell of it."""
-
-    def watched(self) -> Window | None:
-        """Return the time that a recording tells of, None for an account.
-
-        One without metrics is watched by its bill and its inventory from now on.
-
-        Raises `Unavailable` where the bill tells of no time either.
-        """
-        try:
-            return self.metrics().extent()
-        except Unavailable as no_metrics:
-            try:
-                end = self.bill().tally(NO_TIME, ()).billed_through
-            except Unavailable:
-                end = None
-            if end is None:
-                raise no_metrics from None
-            self.billed = Window(end - HISTORY, end)
-        return self.metrics().extent()
 
     def ports(self, stores: Stores, base: Policy) -> Ports:
         """Return the ports over this source, of an installation that serves nobody."""
@@ -317,14 +296,8 @@ class OpenedSource:
 
         The last metric of a recording, else the bill's last hour; None for an account.
         """
-        try:
-            extent = self.metrics().extent()
-            return extent.end if extent else None
-        except Unavailable as no_metrics:
-            try:
-                return self.bill().tally(NO_TIME, ()).billed_through
-            except Unavailable as no_bill:
-                raise Unavailable(f"{no_metrics} {no_bill}") from None
+        extent = self.metrics().extent()
+        return extent.end if extent else None
 
     def depends_on(self, now: datetime) -> tuple[object, ...]:
         """Return all that a replay of a folder up to a time depends on."""
@@ -346,14 +319,27 @@ class OpenedSource:
         return (self.account(), FOLDER) if self.live else (None, self._folder())
 
     def _open_recording(self) -> Recording:
+        """Return the recording; one without metrics is watched by its bill and its inventory."""
         from adapters.aws.recording.recording import open_recording
 
-        folder = self._folder()
-        config = replace(reading_config(self._settings), billed=self.billed)
+        folder, config = self._folder(), reading_config(self._settings)
         if not folder.is_dir():
             return open_recording(folder, config)  # it says what is missing
-        depends_on = (str(folder.resolve()), self._content(), config)
-        return kept("recording", depends_on, lambda: open_recording(folder, config))
+
+        def opened(config: ReadingConfig) -> Recording:
+            depends_on = (str(folder.resolve()), self._content(), config)
+            return kept("recording", depends_on, lambda: open_recording(folder, config))
+
+        try:
+            return opened(config)
+        except Unavailable as no_metrics:
+            try:
+                end = self.bill().tally(NO_TIME, ()).billed_through
+            except Unavailable as no_bill:
+                raise Unavailable(f"{no_metrics} {no_bill}") from None
+            if end is None:
+                raise
+            return opened(replace(config, billed=Window(end - HISTORY, end)))
 
 
 class SharedSource:

@@ -269,7 +269,7 @@ class ReplayServer(WatchServer):
         health.leads(tempo.interval_s)
         self._at = since or self._at
         start = since + tempo.interval if since else self._extent.start
-        begin = max(start, end - tempo.shown) if tempo.shown else start
+        begin = start if tempo.shown is None else max(start, end - tempo.shown)
         ticks = [tick for tick in grid(start, begin, tempo.interval) if tick < begin]
         if not await self._catch_up(ticks):
             return

@@ -10,6 +10,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.errors import Unavailable
 from bot.model.reading import HISTORY
+from bot.wiring.checks import examine
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import app, ask
@@ -23,8 +24,8 @@ def opened(folder: Path) -> OpenedSource:
 
 async def test_a_bill_alone_is_watched_and_says_what_it_cannot_see() -> None:
     source = opened(recorded("bill"))
-    span = source.watched()
-    assert span == source.billed
+    span = source.recording().extent()
+    assert source.recording().billed_alone
     assert span.end - span.start == HISTORY
     assert source.end() == span.end
 
@@ -37,13 +38,24 @@ async def test_a_bill_alone_is_watched_and_says_what_it_cannot_see() -> None:
     assert "has no metrics" in alerts.data["because"]
     assert (await ask(bot, "cost 7d by service")).data["rows"]
 
+    for line, said in {
+        "fleet": "It is not known which nodes run",
+        "why cost 2026-12": "No alert was open in this window, as far as could be read. The recording",
+        "about": "'metrics', 'none'",
+    }.items():
+        assert said in str(await ask(bot, line)), line
+    metrics = examine(settings_of({"source": "recording:x"}), source)[0]
+    assert (metrics.name, metrics.ok) == ("metrics", False)
+    assert "has no metrics" in metrics.found
 
-def test_what_has_neither_or_broken_metrics_is_not_watched(tmp_path: Path) -> None:
+
+def test_what_has_neither_is_not_watched_and_broken_metrics_are_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="has no metric that could be read"):
-        opened(tmp_path).watched()
+        opened(tmp_path).recording()
 
     (tmp_path / "billing").symlink_to(recorded("bill") / "billing")
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "stream-1").write_text("{broken\n")
-    with pytest.raises(Unavailable, match="stream-1"):
-        opened(tmp_path).watched()
+    broken = opened(tmp_path)
+    assert broken.recording().billed_alone
+    assert "stream-1" in examine(settings_of({"source": "recording:x"}), broken)[0].found

@@ -16,7 +16,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,6 @@ FILES = Path(__file__).with_name("golden_files")
 """Where lines of a terminal are typed: what `preflight`, `cuda` and `config import` read."""
 EXAMPLES_OF = "clusters"
 """The recording that examples are asked of."""
-NOW = datetime(2026, 11, 19, 12, 54, tzinfo=UTC)
-"""When lines are asked of a recording that has no metrics, which alone tell where it ends."""
 LOOKS = tuple(timedelta(hours=n / 2) for n in (96, 71, 69, 67, 48, 24, 16, 8, 4, 3, 2, 1, 0))
 """How long before the end of a recording the watch looks at it."""
 ROUTES = {
@@ -173,14 +171,13 @@ class Asked:
         self._loop = asyncio.new_event_loop()
         self.unstated = set[str]()
         """Numbers that no formula is stated for, by their commands."""
-        self._seen, self.end = dict[str, str](), NOW
-        if world != "bill":
-            bot = self._over(self._watched)
-            extent = bot.ports.world.source.extent()
-            assert extent
-            self.end = extent.end
-            for before in LOOKS:
-                self._loop.run_until_complete(bot.tick(self.end - before))
+        self._seen = dict[str, str]()
+        bot = self._over(self._watched)
+        extent = bot.ports.world.source.extent()
+        assert extent
+        self.end = extent.end
+        for before in LOOKS:
+            self._loop.run_until_complete(bot.tick(self.end - before))
 
     def close(self) -> None:
         self._loop.close()

@@ -21,6 +21,7 @@ from bot.cards.card import Button, Buttons, Card, Tone
 from bot.errors import WrongInput
 from bot.grammar.access import Access
 from bot.grammar.line import attempted, understand
+from bot.grammar.plain.ask import _choice
 from bot.grammar.plain.ranker import Example, Ranker, load_counts, load_offers
 from bot.grammar.plain.readings import PlainReading, followed, read_plain
 from bot.grammar.plain.senses import (
@@ -432,6 +433,13 @@ async def test_a_sentence_that_means_nothing_here_gets_no_suggestion_of_a_comman
         sentence
         == "'where is the canteen' is not understood; say it in other words, or type 'help'."
     )
+
+
+@pytest.mark.parametrize("hint", ["; did you mean 'llama'?", "."])
+def test_a_name_that_is_nearly_right_is_asked_about_once(hint: str) -> None:
+    error = WrongInput(f"No alert is about 'lama'{hint}")
+    unsure = _choice("alert lama", PlainReading(("why llama", "fleet llama"), sure=False), error)
+    assert str(unsure).lower().count("did you mean") == 1
 
 
 async def test_one_reading_alone_is_no_choice_of_several(bot: App) -> None:

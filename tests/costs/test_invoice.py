@@ -13,12 +13,10 @@ from bot.answers.cost.month_end import (
     invoice_facts,
     invoice_of,
     jump_words,
-    open_alerts,
     open_jumps,
 )
 from bot.costs.nowcast import forecast_of
 from bot.costs.running import fleet_of
-from bot.errors import Unavailable
 from bot.model.causes import Cause
 from bot.model.notification import StateUpdate
 from bot.wiring.environment import settings_of
@@ -97,19 +95,6 @@ def test_the_parts_make_the_whole(told):
     invoice = told[2]
     assert invoice.net == invoice.charges + invoice.credits + invoice.tax
     assert invoice.credits == Decimal(0)
-
-
-class Unwatched:
-    """Alerts of a recording that holds a bill and no metric."""
-
-    def load(self, now):
-        raise Unavailable("The recording is empty: no metric could be read.")
-
-
-def test_a_bill_without_metrics_is_forecast_without_its_alerts():
-    ports = ports_over(None, Unwatched())
-    assert open_jumps(ports, NOON) == 0
-    assert open_alerts(ports, NOON) == ()
 
 
 def test_an_open_jump_is_in_the_range_or_told_beside_it():

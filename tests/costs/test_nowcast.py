@@ -132,6 +132,11 @@ def test_credits_that_make_days_negative_may_undo_what_is_spent():
     assert found.low < found.spent < found.high
 
 
+def test_a_refund_may_take_all_that_is_billed_and_no_more():
+    found = ended([100, 100, -150, 100, 100, -150, 100], 8)
+    assert found.low == 0 < found.forecast
+
+
 @pytest.mark.parametrize("scale", [1, 10, 10**5])
 def test_the_forecast_scales_with_the_bill(scale):
     one, many = ended([3, 4, 5, 6], 5), ended([3 * scale, 4 * scale, 5 * scale, 6 * scale], 5)

@@ -14,9 +14,9 @@ from adapters.billing.bill import BillOptions, open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.why import CostChange, change_card, change_of
 from bot.cards.card import Text, plain
-from bot.costs.drivers import DriverKind
+from bot.costs.drivers import Driver, DriverKind
 from bot.knowledge import load_knowledge
-from bot.model.spend import Filter
+from bot.model.spend import Filter, Money, Tally
 from bot.model.window import Window
 from tests.billing.conftest import line, write_csv
 from tests.builders import ports_over
@@ -453,6 +453,29 @@ def test_a_tax_of_the_month_does_not_hide_what_drove_the_use(tmp_path: Path) -> 
     assert "tax charged in only one of the two windows" in card.title
     (said,) = (plain(x.spans) for x in card.blocks[:1] if isinstance(x, Text))
     assert "Amortised cost changed by +$3,612, most by more hours of llama" in said
+
+
+def test_the_last_minutes_of_a_day_are_no_day_that_the_bill_lacks(tmp_path: Path) -> None:
+    write_csv(tmp_path / "billing" / "bill.csv", [*week(BEFORE), *week(NOW)])
+    with_bill = ports_over(
+        open_billing(tmp_path, BillOptions()), MemoryStore(), knowledge=load_knowledge()
+    )
+    late = timedelta(minutes=-3)
+    change = change_of(with_bill, NOW + WEEK, Window(NOW + late, NOW + WEEK + late))
+    assert change
+    assert change.then.window.start == BEFORE + late
+
+
+def test_what_moved_amortised_cost_alone_is_no_smaller_change() -> None:
+    drivers = [Driver(K.USAGE, f"thing {n}", Decimal(9 - n), Decimal(9 - n)) for n in range(8)]
+    drivers.append(Driver(K.ENDED, "a block", Decimal(0), Decimal(-900)))
+    nothing = Tally(ASKED, (), (), Money())
+    drawn = change_card(CostChange(ASKED, nothing, nothing, tuple(drivers)))
+    assert [x["what"] for x in drawn.data["drivers"]] == [
+        *(f"thing {n}" for n in range(5)),
+        "a block",
+    ]
+    assert [x["what"] for x in drawn.data["smaller"]] == ["thing 5", "thing 6", "thing 7"]
 
 
 def test_nodes_that_move_in_the_middle_of_a_week_are_one_move(tmp_path: Path) -> None:

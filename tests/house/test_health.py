@@ -431,6 +431,18 @@ async def test_a_message_of_a_replay_that_catches_up_bears_the_time_of_its_tick(
     assert server.told_at == [NOON + FIVE, NOON + 2 * FIVE]
 
 
+async def test_a_recording_of_which_nothing_is_played_stands_at_its_end() -> None:
+    end = NOON + HOUR
+    server = Clocked(Window(NOON, end), Tempo(FIVE, 1, timedelta()), Faults())
+    server.app = app(Script(), Chat())
+    await server.start()
+    async with asyncio.timeout(20):
+        while end not in getattr(server, "told_at", ()):
+            await asyncio.sleep(0.01)
+    await server.stop()
+    assert server.told_at[-2:] == [end - FIVE, end]
+
+
 @pytest.mark.parametrize("complete", [True, False])
 async def test_a_press_on_the_survivor_just_after_a_hand_over_finds_the_alert(
     url: str, complete: bool

@@ -73,9 +73,13 @@ def test_doctor_does_not_call_metrics_whole_that_are_not(told, tmp_path):
             ["simulate", "x", "--seed", "many"],
             "trnbot: 'simulate': argument --seed: invalid int value: 'many'; for example",
         ),
+        (
+            ["people", "export", "bob"],
+            "trnbot: 'people' takes a word and an address: trnbot people",
+        ),
     ],
 )
-def test_simulate_refuses_in_one_sentence(capsys, words, said):
+def test_a_verb_refuses_in_one_sentence(capsys, words, said):
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error.startswith(said)

@@ -77,7 +77,8 @@ class Recording(PriceSource):
             if (series := series_batches(ordered, kind, gatherer.catalogue))
         }
         sources = [source for series in feeding.values() for source in series]
-        self._missing = () if sources else (_NO_METRICS,)
+        self.billed_alone = not sources
+        """Whether the bill alone tells of its time."""
         self._extent = _extent(sources) if sources else config.billed or NO_TIME
         self._base = _first_bin(sources, grid)
         self._cores = core_counts(self._snapshots, sources)
@@ -111,11 +112,20 @@ class Recording(PriceSource):
             marks=self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history),
             notices=notices,
             refusals=self._snapshots.refusals(now),
-            missing=self._missing,
+            missing=(_NO_METRICS,) if self.billed_alone else (),
         )
 
     def extent(self) -> Window:
-        """Return the first metric's timestamp to the end of the last one's period."""
+        """Return the first metric's timestamp to the end of the last one's period.
+
+        Without metrics, the time that the bill tells of.
+        """
+        return self._extent
+
+    def measured(self) -> Window:
+        """Return the same of metrics alone; raise `Unavailable` where there are none."""
+        if self.billed_alone:
+            raise Unavailable(_NO_METRICS)
         return self._extent
 
     def problems(self) -> Sequence[str]:
@@ -168,8 +178,8 @@ _NO_METRICS = "The recording has no metrics: only the bill and the inventory are
 def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     """Read the metrics, reports, responses and logs in a folder.
 
-    Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric and is
-    not to be watched by its bill.
+    Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric and
+    its bill tells of no time.
     """
     if not folder.is_dir():
         raise WrongInput(
@@ -178,11 +188,10 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     problems = Problems()
     gatherer = gather(folder, problems, config.catalogue())
     believe(gatherer, problems)
-    if not gatherer.parts and (config.billed is None or problems.sentences()):
+    if not gatherer.parts and config.billed is None:
         first = next(
             iter(problems.sentences()),
-            "put a metric stream under metrics/, or neuron-monitor/*.jsonl;"
-            " without one, only questions about the bill are answered.",
+            "put a metric stream under metrics/, or neuron-monitor/*.jsonl.",
         )
         raise Unavailable(f"The recording {folder} has no metric that could be read; {first}")
     if gatherer.parts and (astray := gatherer.drop_astray()):

@@ -287,8 +287,12 @@ def about(ports: Ports, request: Request) -> Card:
     problems: list[str] = []
     try:
         extent = ports.world.source.extent()
-        problems += ports.world.source.problems()
         metrics = period(extent) if extent else "live"
+        problems += ports.world.source.problems()
+        # A bill alone tells of a time too, and the reading that it has no metrics.
+        if extent and (lacking := ports.world.source.read(request.at).missing):
+            metrics = "none"
+            problems += lacking
     except Unavailable as error:
         problems.append(str(error))
 

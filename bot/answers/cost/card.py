@@ -364,7 +364,7 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
         if amount <= 0 or not _may_carry(name):
             continue
         tag = name.removeprefix("tag:")
-        remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
+        remedy = f"tag the resources and, on AWS, activate '{tag}' as a cost allocation tag"
         if name in {"namespace", "pod"}:
             remedy = "turn on split cost allocation data for EKS in the export"
         beside = "Beside unused commitments, " if answer.unused > 0 else ""

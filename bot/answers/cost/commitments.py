@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from bot.answers.cost.month_end import Invoice, month_end_of, open_alerts
+from bot.answers.cost.month_end import Invoice, month_end_of
 from bot.answers.cost.title import CONDITIONS, money_facts, nothing_text, refuse_unknown
 from bot.cards.card import (
     Align,
@@ -667,7 +667,8 @@ def runway(
         raise WrongInput(f"cash is an amount of USD above 0, such as 1200000; got {cash}.")
     end = month_end_of(ports, request, ())
     assert end.invoice
-    speaking = [alert for alert in open_alerts(ports, request.at) if alert.speaking]
+    alerts = ports.stores.alerts.load(request.at).alerts
+    speaking = [alert for alert in alerts if alert.speaking]
     waste = usd_per_hour_of(speaking) - committed_usd_per_hour_of(speaking)
 
     return runway_card(Runway(cash, end.nowcast, end.invoice, waste), request.at.date())

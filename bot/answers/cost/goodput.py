@@ -414,9 +414,9 @@ def _notes(answer: Goodput) -> Iterator[Block]:
         f"The total is billed ({line}){beside}; its split is an estimate, from what each node did,"
         " step by step, and what its day cost. Hours that an alert counted as lost go to its cause."
     )
-    if answer.read is None or answer.read.start > answer.window.start + _LATE:
-        reach = f"go back to {utc_text(answer.read.start)}" if answer.read else "are not read"
-        yield quiet(f"Metrics {reach}: what was billed before is not seen.")
+    if answer.read and answer.read.start > answer.window.start + _LATE:
+        begun = utc_text(answer.read.start)
+        yield quiet(f"Metrics go back to {begun}: what was billed before is not seen.")
     if tally.billed_through and tally.billed_through < answer.window.end:
         yield quiet("Billed through ", When(tally.billed_through), ".")
 

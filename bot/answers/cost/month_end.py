@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -27,7 +26,6 @@ from bot.costs.running import Fleet, fleet_of
 from bot.costs.tally import Tallies, known_rows
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.alert import Alert
 from bot.model.causes import CAUSES
 from bot.model.money import cents, counted, usd
 from bot.model.projection import is_seldom
@@ -285,18 +283,11 @@ def month_end_of(
     )
 
 
-def open_alerts(ports: Ports, at: datetime) -> Sequence[Alert]:
-    """Return the alerts of a time; a bill without metrics has no watch, and none."""
-    with suppress(Unavailable):
-        return ports.stores.alerts.load(at).alerts
-    return ()
-
-
 def open_jumps(ports: Ports, at: datetime) -> Decimal:
     """Return what the open alerts of spending that jumped cost more by month end."""
     wastes = (
         alert.waste
-        for alert in open_alerts(ports, at)
+        for alert in ports.stores.alerts.load(at).alerts
         if alert.firing and alert.waste and CAUSES[alert.cause].grows
     )
     return sum((waste.month_end - waste.so_far for waste in wastes if waste.goes_on), Decimal(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -27,18 +27,19 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import window_line
-from bot.cards.words import amount_of, few, growth, percent, period
+from bot.cards.words import amount_of, doubted, few, growth, percent, period
 from bot.costs.allocation import OWNERS, Allocation
 from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
 from bot.costs.tally import comparable, known_rows
-from bot.errors import Unavailable, WrongInput
+from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert
 from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
+from bot.model.notification import Coverage
 from bot.model.request import Request
 from bot.model.spend import Filter, Spend, Tally
-from bot.model.window import NO_TIME, Window
+from bot.model.window import NO_TIME, Window, midnight
 from bot.ports import Billing, Ports
 
 _MOST, _MOST_ALERTS = 6, 4
@@ -54,10 +55,11 @@ class CostChange:
     then: Tally
     now: Tally
     drivers: tuple[Driver, ...]
-    alerts: Sequence[Alert] | None = ()
-    """None where nobody watched, and nothing can be replayed."""
+    alerts: Sequence[Alert] = ()
     settled: bool = True
     filters: tuple[Filter, ...] = ()
+    coverage: Coverage = field(default_factory=Coverage)
+    """How much of the fleet the alerts are about."""
 
     @property
     def by_net(self) -> bool:
@@ -177,8 +179,10 @@ def change_of(
             Window(previous.start, previous.start + length),
         )
 
-    # A day without any charge is one that the bill does not reach back to.
-    if len(billing.tally(spans[1], ("day",)).rows) < len(list(spans[1].days())):
+    # A day without any charge is one that the bill does not reach back to. Of a first part of a
+    # day a bill by days holds nothing, and one by hours not its last minutes.
+    whole = sum(day.start == midnight(day.start) for day in spans[1].days())
+    if len(billing.tally(spans[1], ("day",)).rows) < max(1, whole):
         raise WrongInput(
             f"This is compared with {period(spans[1])}, of which the bill does not hold every"
             " day; ask for a shorter or later window."
@@ -201,9 +205,9 @@ def change_of(
     if not all(condition.dimension in _WHOLE for condition in where):
         drivers = tuple(sorted(drivers, key=lambda driver: -abs(driver.amortised)))
 
-    alerts = _history(ports, Window(spans[0].start, min(window.end, at)), where)
+    alerts, coverage = _history(ports, at, Window(spans[0].start, min(window.end, at)), where)
 
-    return CostChange(window, then, now, drivers, alerts, settled is not None, where)
+    return CostChange(window, then, now, drivers, alerts, settled is not None, where, coverage)
 
 
 def _charged_once(
@@ -242,11 +246,12 @@ def change_card(change: CostChange) -> Card:
     drivers, before, current = change.drivers, change.then, change.now
     filters = "".join(f" · {condition}" for condition in change.filters)
 
-    # The drivers that are not drawn stand in one row, so that all rows add up to the change.
-    smaller = drivers[_MOST:]
+    # Drivers that are small by both measures stand in one row, so that all rows add up.
+    largest = sorted(drivers, key=lambda x: -max(abs(x.net), abs(x.amortised)))[:_MOST]
+    smaller = [x for x in drivers if x not in largest]
     smaller_usd = sum((driver.net for driver in smaller), Decimal(0))
     smaller_amortised = sum((driver.amortised for driver in smaller), Decimal(0))
-    drawn = [x for x in drivers[:_MOST] if cents(x.net) or cents(x.amortised)]
+    drawn = [x for x in drivers if x in largest and (cents(x.net) or cents(x.amortised))]
     amounts = [(reason(x), _detail(x), x.net, x.amortised) for x in drawn]
     if smaller:
         amounts.append(
@@ -286,7 +291,7 @@ def change_card(change: CostChange) -> Card:
             text(spans),
             not change.settled and text(_UNSETTLED),
             table if drivers else text("No charge changed."),
-            _alerts(change.alerts),
+            _alerts(change.alerts, change.coverage),
             current.billed_through is not None
             and quiet("Billed through ", When(current.billed_through), ". ", _HOW),
             Buttons(
@@ -310,10 +315,10 @@ def change_card(change: CostChange) -> Card:
             "change_usd": change.amortised,
             "net_change_usd": change.net,
             "settled": change.settled,
-            "drivers": [driver_data(driver) for driver in drivers[:_MOST]],
+            "drivers": [driver_data(driver) for driver in drivers if driver in largest],
             "smaller": [driver_data(driver) for driver in smaller],
             "smaller_usd": smaller_usd,
-            "alerts": [alert.id for alert in change.alerts or ()],
+            "alerts": [alert.id for alert in change.alerts],
         },
     )
 
@@ -392,20 +397,20 @@ def _signed(amount: Decimal, tally: Tally) -> str:
     return ("+" if amount > 0 else "") + amount_of(amount, tally)
 
 
-def _history(ports: Ports, window: Window, where: tuple[Filter, ...]) -> Sequence[Alert] | None:
-    """Return the alerts of a time, None where a recording of a bill alone tells of none."""
-    try:
-        return concerned(ports.stores.alerts.history(window, Labels()), where)
-    except Unavailable:
-        return None
+def _history(
+    ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]
+) -> tuple[Sequence[Alert], Coverage]:
+    """Return the alerts of a time, and how much the watch saw."""
+    alerts = concerned(ports.stores.alerts.history(window, Labels()), where)
+    return alerts, ports.stores.alerts.load(at).coverage(at)
 
 
-def _alerts(alerts: Sequence[Alert] | None) -> list[Block]:
+def _alerts(alerts: Sequence[Alert], coverage: Coverage) -> list[Block]:
     """Name the alerts of that time."""
-    if alerts is None:
-        return [quiet("Which alerts were open in this window is not known: no metrics were read.")]
     if not alerts:
-        return [quiet("No alert was open in this window.")]
+        unknown = "Which alerts were open in this window is not known"
+        sentence = doubted("No alert was open in this window", unknown, coverage)
+        return [quiet(f"{sentence}. {coverage.because}".rstrip())]
     names = [f"{alert.cause.facts.words} · {alert_words.where(alert)}" for alert in alerts]
 
     return [text(f"Alerts in this window: {'; '.join(few(names, _MOST_ALERTS))}.")]
@@ -434,10 +439,12 @@ def driver_data(driver: Driver) -> dict[str, Any]:
 def _unbilled_card(ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]) -> Card:
     """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
-    alerts = _history(ports, Window(min(window.start, at), min(window.end, at)), where)
+    alerts, coverage = _history(
+        ports, at, Window(min(window.start, at), min(window.end, at)), where
+    )
     blocks = (
         text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."),
-        *_alerts(alerts),
+        *_alerts(alerts, coverage),
         quiet("Billed through ", When(through), ".") if through else quiet("No bill is read here."),
         Buttons(
             (
@@ -449,7 +456,7 @@ def _unbilled_card(ports: Ports, at: datetime, window: Window, where: tuple[Filt
     data = {
         "window": {"start": window.start, "end": window.end},
         "drivers": [],
-        "alerts": [alert.id for alert in alerts or ()],
+        "alerts": [alert.id for alert in alerts],
     }
 
     return Card(f"{period(window)} is not billed yet", Tone.INFO, blocks, data)

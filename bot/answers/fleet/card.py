@@ -31,7 +31,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, RATIO, SHARE, USD, Column, Columns, datum
 from bot.cards.lines import quote
-from bot.cards.words import committed_words, doubted, few, period, unseen
+from bot.cards.words import as_read, committed_words, doubted, few, period, unseen
 from bot.model.anomaly import NodeState
 from bot.model.codec import by_key
 from bot.model.fleet import Instance
@@ -335,7 +335,8 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
 
     calm = f"No node is idle{where}"
     if not still and seen.because:
-        title = doubted(calm, "Which nodes are idle is not known", seen)
+        unknown = "Which nodes are idle is not known"
+        title = doubted(calm, unknown, seen) if rows else unknown
         return Card(title, Tone.WARNING, unseen(seen), data | {"gaps": gaps(reading)})
     if not still:
         working = text("Every running node works, compiles, or has just started.")
@@ -495,19 +496,13 @@ _MOST_JOBS = 3
 
 def no_nodes(reading: Reading) -> Card:
     """Say that no node runs, or that nobody could be asked: an unread fleet is no empty one."""
-    if reading.gaps:
-        return Card(
-            "It is not known which nodes run",
-            Tone.WARNING,
-            unread((), reading),
-            {"nodes": [], "gaps": gaps(reading)},
-        )
-    return Card(
+    card = Card(
         "No node is running",
-        Tone.INFO,
-        (text("The source lists no running instance at this time."), *unread((), reading)),
-        {"nodes": []},
+        Tone.WARNING if reading.gaps else Tone.INFO,
+        () if reading.gaps else (text("The source lists no running instance at this time."),),
+        {"nodes": [], **({"gaps": gaps(reading)} if reading.gaps else {})},
     )
+    return as_read(card, "It is not known which nodes run", reading)
 
 
 def seen_of(rows: Sequence[NodeRow], reading: Reading) -> Coverage:

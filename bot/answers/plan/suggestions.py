@@ -283,11 +283,10 @@ def suggestion_card(suggestion: Suggestion) -> Card:
 )
 def suggestions(ports: Ports, request: Request) -> Card:
     """Weigh all kinds, and leave out those that people decided about."""
-    return as_read(
-        suggestions_card(suggestions_of(ports, request.at)),
-        "It is not known what would save",
-        ports.world.source.read(request.at),
-    )
+    weighed = suggestions_of(ports, request.at)
+    card, reading = suggestions_card(weighed), ports.world.source.read(request.at)
+    limited = f"{card.title}, as far as could be read"  # the bill alone shows some too
+    return as_read(card, limited if weighed.open else "It is not known what would save", reading)
 
 
 @command(

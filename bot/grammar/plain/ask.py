@@ -291,7 +291,9 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
     if attempted(line):
         blocks = (text(str(error)), buttons)
         card = Card("That did not work", Tone.ERROR, blocks, {"error": str(error), **data})
-        return Unsure(f"{error} Did you mean {listed}?", card)
+        # A name that was nearly right is asked about already.
+        asked = "" if "did you mean" in str(error) else f" Did you mean {listed}?"
+        return Unsure(f"{error}{asked}", card)
 
     unsure, press, title = "is not fully understood", "press it", "Is this what you mean?"
     if len(reading.lines) > 1:
