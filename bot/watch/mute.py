@@ -16,7 +16,6 @@ from bot.model.policy import Policy
 from bot.model.window import read_quiet_hours
 from bot.watch.feedback import fits
 
-
 WORTH_READING_USD = Decimal(5)
 """What an alert has to cost before it is worth a message: a minute of an engineer."""
 
