@@ -88,18 +88,19 @@ def _inhibited(alert: Alert, sources: Sequence[Alert], policy: Policy, now: date
 def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datetime) -> str:
     """Return the setting that mutes an alert, "" for none: it wastes too little, or waits."""
     scoped, facts = policy.at(alert.anomaly.labels), alert.cause.facts
+    critical = alert.severity is Severity.CRITICAL
     if alert.waste is not None and not facts.however_small:
         # Many small things of one cluster and account count together. What is small may end before
-        # it has cost what reading of it costs.
+        # it has cost what reading of it costs; what is critical waits for nothing.
         like = counted_with(alert, [a for a in alerts if a.firing])
         most = sum((a.most_usd_per_hour for a in like), Decimal(0))
         spent = sum((a.waste.so_far for a in like if a.waste), Decimal(0))
         least = scoped.usd("alert.least_usd_per_hour")
-        if most < least or (least and spent < WORTH_READING_USD):
+        if most < least or (not critical and spent < WORTH_READING_USD * min(least, Decimal(1))):
             return MutedBy.SETTING.mark("alert.least_usd_per_hour")
 
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))
-    if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
+    if hours and not critical and hours.hold(now):
         return MutedBy.SETTING.mark("alert.quiet_hours")
     return ""
 

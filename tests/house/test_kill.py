@@ -44,7 +44,7 @@ from tests.house.fakes import Script, app, ask
 KILLED = 9
 ROOT = Path(__file__).parents[2]
 EVERY_STEP = os.environ.get("KILLS") == "all"
-USD = {"llama": 900, "bert": 50, "moe": 10}
+USD = {"llama": 900, "bert": 50, "moe": 70}
 CHANNELS = ("chat:ops", "chat:lead")
 TABLES = "alerts, said, lines, silences, decisions, ticks, versions, attempts, shelf"
 

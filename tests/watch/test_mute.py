@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.alert import Alert, Peak, Silence
-from bot.model.causes import Cause
+from bot.model.alert import Alert, Peak, Silence, Waste
+from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 from bot.policy.schema import default_policy
@@ -61,12 +61,17 @@ def test_a_sick_half_mutes_the_whole_and_not_the_other_way(sick: int, marked: st
 LEAST = "policy:alert.least_usd_per_hour"
 
 
+def critical(wasted: Waste) -> Alert:
+    return alert(anomaly(severity=Severity.CRITICAL), waste=wasted)
+
+
 @pytest.mark.parametrize(
     ("sentence", "found", "marked"),
     [
         ("waste under the least an hour is muted", alert(waste=waste("0.99")), LEAST),
         ("so is what has not cost five dollars", alert(waste=waste("1.34", "4.99")), LEAST),
         ("from there on it is told", alert(waste=waste("1.34", "5")), ""),
+        ("what is critical waits for no dollar", critical(waste("10", "0.83")), ""),
         (
             "what puts a run at risk is told however little it wastes",
             alert(anomaly(Cause.EXECUTION_ERRORS), waste=waste("0.00", "0.00")),
@@ -251,8 +256,10 @@ def volume(
     return alert(found, name=name, waste=waste(usd, so_far))
 
 
-@pytest.mark.parametrize(("so_far", "marked"), [("0.33", LEAST), ("0.34", "")])
-def test_small_volumes_of_a_cluster_have_cost_a_dollar_together(so_far: str, marked: str) -> None:
+@pytest.mark.parametrize(("so_far", "marked"), [("1.66", LEAST), ("1.67", "")])
+def test_small_volumes_of_a_cluster_have_cost_five_dollars_together(
+    so_far: str, marked: str
+) -> None:
     alerts = [volume(f"vol-{i}", so_far=so_far) for i in range(3)]
     found = mute(alerts, [], POLICY, NOON)  # type: ignore[arg-type]
     assert {a.muted_by for a in found} == {marked}
@@ -261,7 +268,7 @@ def test_small_volumes_of_a_cluster_have_cost_a_dollar_together(so_far: str, mar
 @pytest.mark.parametrize(("least", "marked"), [("0", ""), ("0.5", ""), ("0.51", LEAST)])
 def test_under_a_floor_of_less_than_a_dollar_less_is_told(least: str, marked: str) -> None:
     values = {**POLICY.values, "alert.least_usd_per_hour": Decimal(least)}
-    (found,) = mute([alert(waste=waste("2", "0.50"))], [], replace(POLICY, values=values), NOON)
+    (found,) = mute([alert(waste=waste("2", "2.50"))], [], replace(POLICY, values=values), NOON)
     assert found.muted_by == marked
 
 
