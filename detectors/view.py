@@ -370,13 +370,17 @@ class View(Readings):
         """Return for how many steps a state of the nodes asked for is not yet rare, (n,).
 
         It is the number of a setting, and longer where their jobs show longer stretches of the
-        state, or too little of them was seen to know. From `alert.pause_limit` on none is usual.
+        state, or too little of them was seen to know.
         """
         needed, seen = self.steps(key), self.stretches(state, asked)
         if self.now - self.whole.start < duration("view.UNSEEN"):
             needed = np.where(seen.count == 0, 2 * needed, needed)
         rare = np.floor(seen.rare) + 1
-        return np.asarray(np.maximum(needed, np.minimum(rare, self.steps("alert.pause_limit"))))
+        return np.asarray(np.maximum(needed, self.limited(rare)))
+
+    def limited(self, pauses: Numbers) -> Numbers:
+        """Return lengths of pauses, (n,), of which none is usual from `alert.pause_limit` on."""
+        return np.asarray(np.minimum(pauses, self.steps("alert.pause_limit")))
 
     def usual_pauses(self, state: State, rows: Rows) -> tuple[str, ...]:
         """State how often and how long the job of the nodes at `rows` has been in a state before.

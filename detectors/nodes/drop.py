@@ -128,7 +128,7 @@ def find_around(view: View, pace: Pace) -> RuleMatch:
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & training
     latency = ratio_to(view.recent(view.latency), view.usual_of(LATENCY))
     untimed = np.isnan(latency) & pace.by_tokens
-    slow &= pace.slow_steps > np.minimum(pace.usual_steps, view.steps("alert.pause_limit"))
+    slow &= pace.slow_steps > view.limited(pace.usual_steps)
     lasting = pace.slow_steps > view.window.steps(SETTLED)
     slow = narrowed(slow, lambda: (slower(view) & (lasting | ~quiet(view))) | untimed)
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
@@ -318,14 +318,14 @@ def _outlasts_habit(view: View, asked: Mask, steps: Counts) -> Mask:
     """
     scope, broken = view.roster.scope, view.held_open(Cause.HARDWARE_FAULT.value)
     faulty = np.isin(scope, scope[broken | faults.failing(view) | faults.recurring(view)])
-    rare = np.minimum(view.stretches(far_under, asked).rare, view.steps("alert.pause_limit"))
+    rare = view.limited(view.stretches(far_under, asked).rare)
     return np.asarray((steps > rare) | faulty | _no_pause(view, steps))
 
 
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     """Return which nodes show a sign for longer than their job usually does, or show none now."""
     lasts = streak(view, troubled(view))
-    rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
+    rare = view.limited(view.stretches(troubled, asked).rare)
     return np.asarray((lasts == 0) | (lasts > rare))
 
 
@@ -346,7 +346,7 @@ def _still_dropped(view: View, pace: Pace) -> Mask:
             length = (view.now - alert.anomaly.window.start) / view.window.step
             joining |= view.fellows(rows) & view.launched_before(length)
     joining &= low_now & ~members
-    longest = np.minimum(view.stretches(under, joining).longest, view.steps("alert.pause_limit"))
+    longest = view.limited(view.stretches(under, joining).longest)
     members |= joining & (slow | (streak(view, under(view)) > longest))
 
     dropped = members & low_now & (view.usual.own | saturated(view)) & view.roster.running
