@@ -35,12 +35,12 @@ def headline(alert: Alert, now: datetime) -> str:
 
     Nothing in it ages with the message.
     """
-    silenced = muted_words(alert).partition(" ")[0] if MutedBy.SILENCE.marks(alert) else ""
-    state = (
-        f"{f'{silenced.upper()}, firing' if silenced else 'FIRING'} since {utc_text(alert.anomaly.window.start, now)}"
-        if alert.firing
-        else f"OVER after {duration_text(lasted((alert,)))}"
-    )
+    state = f"OVER after {duration_text(lasted((alert,)))}"
+    if alert.firing:
+        firing = "FIRING"
+        if MutedBy.SILENCE.marks(alert):
+            firing = "MUTED, firing" if is_judged(alert) else "SNOOZED, firing"
+        state = f"{firing} since {utc_text(alert.anomaly.window.start, now)}"
 
     return " · ".join([state, alert.cause.facts.words, where(alert)])
 
@@ -282,6 +282,11 @@ def alert_data(alert: Alert) -> dict[str, object]:
     }
 
 
+def is_judged(alert: Alert) -> bool:
+    """Return whether a silence of the alert is a judgement, and not a snooze."""
+    return alert.muted_by.partition(":")[2].startswith("m")
+
+
 def muted_words(alert: Alert) -> str:
     """Name the reason that mutes the alert: a snooze, another alert that explains it, or a setting.
 
@@ -293,7 +298,7 @@ def muted_words(alert: Alert) -> str:
         "alert.most_per_week": "held back for dearer messages of the week",
     }
     words: dict[str, str] = {
-        MutedBy.SILENCE: "muted as not an anomaly" if name.startswith("m") else "snoozed",
+        MutedBy.SILENCE: "muted as not an anomaly" if is_judged(alert) else "snoozed",
         MutedBy.ALERT: f"explained by {name}",
         MutedBy.SETTING: settings.get(name, f"too small ({name})"),
     }

@@ -248,10 +248,11 @@ def change_card(change: CostChange) -> Card:
 
     # Drivers that are small by both measures stand in one row, so that all rows add up.
     largest = sorted(drivers, key=lambda x: -max(abs(x.net), abs(x.amortised)))[:_MOST]
-    smaller = [x for x in drivers if x not in largest]
+    shown = [driver for driver in drivers if driver in largest]
+    smaller = [driver for driver in drivers if driver not in largest]
     smaller_usd = sum((driver.net for driver in smaller), Decimal(0))
     smaller_amortised = sum((driver.amortised for driver in smaller), Decimal(0))
-    drawn = [x for x in drivers if x in largest and (cents(x.net) or cents(x.amortised))]
+    drawn = [driver for driver in shown if cents(driver.net) or cents(driver.amortised)]
     amounts = [(reason(x), _detail(x), x.net, x.amortised) for x in drawn]
     if smaller:
         amounts.append(
@@ -315,7 +316,7 @@ def change_card(change: CostChange) -> Card:
             "change_usd": change.amortised,
             "net_change_usd": change.net,
             "settled": change.settled,
-            "drivers": [driver_data(driver) for driver in drivers if driver in largest],
+            "drivers": [driver_data(driver) for driver in shown],
             "smaller": [driver_data(driver) for driver in smaller],
             "smaller_usd": smaller_usd,
             "alerts": [alert.id for alert in change.alerts],

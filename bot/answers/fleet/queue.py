@@ -148,8 +148,9 @@ def queue_card(queues: Sequence[Queue], refused: Sequence[Scarcity] | None, wind
             ),
             bool(queues)
             and quiet(
-                f"The readings reach back {read}. Pods of every kind count, those that need no accelerator too. A"
-                " wait counts from two readings on: at a single one, a pod is only starting."
+                f"The readings reach back {read}. Pods of every kind count, those that need no"
+                " accelerator too. A wait counts from two readings on: at a single one, a pod is"
+                " only starting."
             ),
             [Buttons((Button("Ways to capacity", f"capacity {name}"),)) for name in tried],
         ),
