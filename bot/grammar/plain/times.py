@@ -77,9 +77,13 @@ class Calendar:
 
     def _read_days_between(self, match: re.Match[str]) -> dict[str, str]:
         first, last = self._day(match["a"]), self._day(match["b"])
-        # `December 28 to January 3`: the first has begun the year before.
-        if first > last and not re.search(r"20\d\d", match["a"]):
-            first = first.replace(year=first.year - 1)
+        if first > last:
+            # `December 28 to January 3` began the year before; `Nov 15 to Nov 10` names the end first:
+            # the shorter of the two is meant.
+            dated = re.search(r"20\d\d", match["a"])
+            before = first if dated else first.replace(year=first.year - 1)
+            over_year = before <= last and last - before < first - last
+            first, last = (before, last) if over_year else (last, first)
         return {"window": self._text(first, last)}
 
     def _read_days_since(self, match: re.Match[str]) -> dict[str, str]:
