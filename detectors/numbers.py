@@ -122,6 +122,14 @@ def newest_of(n_steps: int, steps: npt.NDArray[np.number]) -> Mask:
     return np.asarray(np.arange(n_steps) >= (n_steps - steps)[:, None])
 
 
+def newest_read(values: Floats) -> Floats:
+    """Return the newest reading of each row, (n, n_steps) -> (n,); nan where there is none."""
+    if not values.shape[1]:
+        return np.full(len(values), np.nan, dtype=np.float32)
+    last = np.where(np.isnan(values), -1, np.arange(values.shape[1])).max(axis=1)
+    return np.asarray(values[np.arange(len(values)), last])
+
+
 def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
     """Return how many steps, up to and with the last, a state has held, (n, n_steps) -> (n,).
 

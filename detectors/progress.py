@@ -121,13 +121,13 @@ def _read_runs(view: View, pace: Pace) -> None:
     """Write the pace of the runs in place."""
     frame = view.frame("run").last(duration("progress.USUAL_PACE"))
     smoothing = frame.steps(duration("progress.SMOOTH"))
-    rate, tokens = _rates(frame)
-    newest = rolling(rate[:, -smoothing:], smoothing)[:, -1:]
-    reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
     reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
     runs = Counter(frame.things[i].cluster for i in np.flatnonzero(reporting))
 
-    for run in np.flatnonzero(reports):
+    frame = frame.pick(np.flatnonzero(np.isfinite(frame.last(RECENT).values).any(axis=(1, 2))))
+    rate, tokens = _rates(frame)
+    newest = rolling(rate[:, -smoothing:], smoothing)[:, -1:]
+    for run in np.flatnonzero(np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)):
         place = frame.things[run]
         rows = run_rows(view, place)
         by_name = place.only(("cluster", "job")) in view.reading.claims

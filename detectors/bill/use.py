@@ -250,7 +250,7 @@ def _seen_and_busy(
     part = whole.until(end).since(start)
     if not rows or part.n_steps < _READ * ((end - start) / whole.step):
         return np.zeros(0), np.zeros(0)
-    level, hour = utilization_of(part.pick(rows)), whole.step / timedelta(hours=1)
+    level, hour = utilization_of(part)[rows], whole.step / timedelta(hours=1)
     busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=1)
     return (~np.isnan(level)).sum(axis=1) * hour, busy * hour
 
@@ -291,7 +291,7 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
         part = view.whole.until(end).since(start)
         if part.n_steps < _READ * ((end - start) / view.whole.step):
             return float("nan")
-        return float((~np.isnan(utilization_of(part.pick(rows)))).sum(axis=0).mean())
+        return float((~np.isnan(utilization_of(part)[rows])).sum(axis=0).mean())
 
     # Since when the nodes are back where they were before it, if they ever were elsewhere.
     start, through = subject.start, billed.through

@@ -25,6 +25,7 @@ from detectors.numbers import (
     count,
     duration,
     lasted,
+    newest_read,
     sustained,
 )
 from detectors.progress import AGE, RECENT, STUCK, run_members
@@ -71,11 +72,11 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
     It worked for `checkpoint_at_risk.factor` of them since its last one. Where another rule
     explains most of its nodes, the missing checkpoint is an effect of that.
     """
-    frame = view.frame("run")
-    for row, labels in enumerate(frame.things):
-        run = NodesRun(row, labels)
-        age = checkpoint_age(view, run, view.now) or 0.0
-        policy, step = view.policy.at(labels), frame.step.total_seconds()
+    frame, step = view.frame("run"), view.frame("run").step.total_seconds()
+    ages = newest_read(frame.last(RECENT).of(AGE))
+    for row in np.flatnonzero(ages > 0).tolist():
+        labels, age = frame.things[row], float(ages[row])
+        run, policy = NodesRun(row, labels), view.policy.at(labels)
         factor = policy.number("checkpoint_at_risk.factor")
         if not policy.on("checkpoint_at_risk.on") or age < factor * LEAST.total_seconds():
             continue
@@ -342,9 +343,8 @@ def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
     """Return the age of a run's newest checkpoint at a time, seconds; None where not known."""
     if run.row is None:
         return None
-    ages = view.frame("run").until(at).last(RECENT).of(AGE)[run.row]
-    readings = ages[~np.isnan(ages)]
-    return float(readings[-1]) if len(readings) else None
+    age = newest_read(view.frame("run").until(at).last(RECENT).of(AGE)[[run.row]])[0]
+    return None if np.isnan(age) else float(age)
 
 
 def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) -> float:

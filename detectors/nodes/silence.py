@@ -9,6 +9,7 @@ import numpy as np
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Severity
 from bot.model.fleet import Instance
+from bot.model.frame import FramePart
 from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.numbers import DAY, Rows, count, lasted
@@ -28,10 +29,9 @@ def find_silent(view: View) -> RuleMatch:
         return no_match(view.n)
     roster, steps = view.roster, view.silent_steps
     # Whether they reported within the last day, sampled.
-    silent = np.flatnonzero(view.silent)
-    day = view.whole.last(DAY).pick(silent)
-    reported = steps < view.window.n_steps
-    reported[silent] |= (~np.isnan(day.values[:, ::3])).any(axis=(1, 2))
+    day, reported = view.whole.last(DAY), steps < view.window.n_steps
+    unseen = np.flatnonzero(view.silent & ~reported)
+    reported[unseen] = (~np.isnan(day.values[unseen, ::3])).any(axis=(1, 2))
     speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
     peers = speaking[roster.scope] > 0
     old = view.launched_before(view.window.steps(LOOKBACK))
@@ -40,7 +40,8 @@ def find_silent(view: View) -> RuleMatch:
     # first of which comes a whole one after the start.
     needed = np.maximum(view.steps("no_data.for"), 2 * view.cadence)
     # One that fell silent time and again, and spoke again, has twice the time.
-    turns = np.diff(np.isnan(worked_of(day)), axis=1).sum(axis=1)
+    silent = np.flatnonzero(view.silent)
+    turns = np.diff(np.isnan(worked_of(FramePart(day, silent))), axis=1).sum(axis=1)
     needed[silent[turns >= 2 * count("silence.OFTEN")]] *= 2
     up = view.age_seconds / view.window.step.total_seconds()
     settled = (up >= needed + view.cadence - 1) & (steps >= needed)

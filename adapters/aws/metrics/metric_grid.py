@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -297,13 +298,22 @@ _FIELDS = {
 class _Track:
     """Hold one metric of one run.
 
-    The end of each value's period, in order, and which of the hihistory's clocks it goes by.
+    The end of each value's period, in order, and which of the history's clocks it goes by.
     """
 
     metric: str
     ended: Ints
     value: Doubles
     clock: int
+
+
+class _Reported(NamedTuple):
+    """Hold what a run says from one second until another, at which it says something new."""
+
+    since: int
+    until: int
+    run: Run | None
+    """None before its first report."""
 
 
 @dataclass(frozen=True)
@@ -323,21 +333,24 @@ class _RunHistory:
         steps = (track.value for track in self.tracks if track.metric == "run_step_count")
         return np.cumsum(np.diff(next(steps, np.zeros(1)), prepend=np.nan) < 0, dtype=np.int64)
 
-    def at(self, now: int) -> Run | None:
-        """Return the run as last reported, None before its first report."""
+    def at(self, now: int) -> _Reported:
+        """Return the run as last reported by `now`, seconds since the epoch."""
         visible = [int(clock.searchsorted(now, side="right")) for clock in self.clocks]
+        newer = [int(x[n]) for x, n in zip(self.clocks, visible, strict=True) if n < len(x)]
+        until = min(newer, default=LAST_SECOND)
         reported = [(track, n) for track in self.tracks if (n := visible[track.clock])]
         if not reported:
-            return None
+            return _Reported(now, until, None)
         steps = next((n for track, n in reported if track.metric == "run_step_count"), 0)
         seen_at = max(int(track.ended[n - 1]) for track, n in reported)
-        return Run(
+        run = Run(
             labels=self.labels,
             started_at=self.started,
             seen_at=datetime.fromtimestamp(seen_at, UTC),
             attempts=1 + (int(self.falls[steps - 1]) if steps else 0),
             **{_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in reported},
         )
+        return _Reported(now, until, run)
 
 
 class TrainingRuns:
@@ -373,7 +386,17 @@ class TrainingRuns:
             )
             for thing, of_run in sorted(tracks.items())
         ]
+        self._newest = [_Reported(0, 0, None)] * len(self._histories)
 
     def at(self, now: int) -> tuple[Run, ...]:
-        """Return the runs that had reported by `now`, seconds since the epoch."""
-        return tuple(run for history in self._histories if (run := history.at(now)))
+        """Return the runs that had reported by `now`, seconds since the epoch.
+
+        Most of a long history ended long ago: one is asked again where it may say something new.
+        """
+        said = []
+        for place, history in enumerate(self._histories):
+            newest = self._newest[place]
+            if not newest.since <= now < newest.until:
+                newest = self._newest[place] = history.at(now)
+            said.append(newest.run)
+        return tuple(run for run in said if run)
