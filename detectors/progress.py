@@ -123,8 +123,11 @@ def _read_runs(view: View, pace: Pace) -> None:
     smoothing = frame.steps(duration("progress.SMOOTH"))
     reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
     runs = Counter(frame.things[i].cluster for i in np.flatnonzero(reporting))
+    newest_runs = np.flatnonzero(np.isfinite(frame.last(RECENT).values).any(axis=(1, 2)))
+    if not len(newest_runs):
+        return
 
-    frame = frame.pick(np.flatnonzero(np.isfinite(frame.last(RECENT).values).any(axis=(1, 2))))
+    frame = frame.pick(newest_runs)
     rate, tokens = _rates(frame)
     newest = rolling(rate[:, -smoothing:], smoothing)[:, -1:]
     for run in np.flatnonzero(np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)):

@@ -90,6 +90,8 @@ def _unmended(view: View) -> Mask:
         broken[rows] = np.any(
             [(since.of(name) > 0).any(axis=1) for name in HARDWARE_METRICS], axis=0
         )
+    if not broken.any():  # as at most ticks
+        return broken
     within = newest_of(view.window.n_steps, view.steps("hardware_fault.within"))
     works = (view.executing & within).sum(axis=1) >= within.sum(axis=1) / 2
     return np.asarray(broken & (failing(view) | ~works))
