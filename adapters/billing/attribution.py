@@ -194,6 +194,17 @@ def amortise(
     return problems
 
 
+def date_commitments(
+    db: duckdb.DuckDBPyConnection, ends: Callable[[], Mapping[str, datetime]]
+) -> None:
+    """Date the ends of commitments of which no row says it: FOCUS has no column for it."""
+    undated = "FROM thing WHERE commitment <> '' GROUP BY commitment HAVING count(lapses) = 0"
+    names = [name for (name,) in db.execute(f"SELECT commitment {undated}").fetchall()]
+    known = ends() if names else {}
+    for name in known.keys() & set(names):
+        db.execute("UPDATE thing SET lapses = $2 WHERE commitment = $1", [name, naive(known[name])])
+
+
 def _used_span(fee: _Fee) -> _Span | None:
     """Return the hours that carry the fee's reservation, whole days as blocks are sold.
 

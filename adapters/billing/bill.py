@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import duckdb
 
-from adapters.billing.attribution import DEFAULT_NAMES, BillTagNames
+from adapters.billing.attribution import DEFAULT_NAMES, BillTagNames, date_commitments
 from adapters.billing.database import (
     connect_locked,
     cursor_of,
@@ -102,6 +102,8 @@ class BillOptions:
     """What brings that folder up to date, where it is a copy."""
     blocks: Callable[[], Sequence[Reservation]] = tuple
     """Return the Capacity Blocks ever described: asked only where a fee of one is billed."""
+    ends: Callable[[], Mapping[str, datetime]] = dict
+    """Return when commitments end, by name: asked only where the bill does not say it of each."""
     due: Callable[[], bool] = lambda: True
     """Return whether to look at the folder again."""
 
@@ -417,6 +419,7 @@ class Bill:
         else:
             place = ExportPlace(self._folder, self._scratch, self._names)
             unspread = refresh(db, place, self._answers, files, blocks)
+        date_commitments(db, self._options.ends)
         used = bought[0] if bought else None
         return _Loading(files, extent_of(db), _unread(db), unspread, used)
 

@@ -475,13 +475,15 @@ def _cut(words: str, size: int) -> str:
 
 
 AFTER_S, EVERY_S = 2.0, 0.2
+LOGGED_S = 30.0
+"""How often a stream that nobody watches is told: a log keeps every line."""
 _BAR = 28
 
 
 class ProgressBar:
     """Draw one line on a stream that a person watches, and take it away at the end.
 
-    Call it for each step.
+    To any other stream, as a log, it writes a line now and then. Call it for each step.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -493,9 +495,15 @@ class ProgressBar:
     def __call__(self, what: str, done: int, of: int) -> None:
         """Draw how far it is, where it has lasted for long enough to be worth a line."""
         now = self._clock()
-        if not self._watched or now - self._began < AFTER_S or now - self._drawn < EVERY_S:
+        after, every = (AFTER_S, EVERY_S) if self._watched else (LOGGED_S, LOGGED_S)
+        if now - self._began < after or now - self._drawn < every:
             return
         self._drawn = now
+        if not self._watched:
+            share = f" {100 * done // of} %," if of else ""
+            self._stream.write(f"{what}:{share} {now - self._began:.0f} s so far\n")
+            self._stream.flush()
+            return
         filled = _BAR * done // of if of else 0
         bar = f" [{'=' * filled}{' ' * (_BAR - filled)}] {100 * done // of} %" if of else ""
         self._write(f"{what}{bar}, {now - self._began:.0f} s")

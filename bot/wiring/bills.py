@@ -6,7 +6,7 @@ By export, Athena, Spark or Cost Explorer. A part of `build`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,6 +27,7 @@ from bot.wiring.environment import SCRATCH, STATE, wall_clock
 from bot.wiring.kept import AtMostEvery, Once, place_of
 
 if TYPE_CHECKING:
+    from adapters.aws.api.responses import RecordedResponses
     from adapters.aws.bill.explorer import ExplorerAnswers
     from adapters.aws.bill.exports import RollupEngine, SparkTable
     from adapters.aws.live.source import Live
@@ -57,16 +58,26 @@ def open_bill(settings: Settings, live: Live | None, folder: Path) -> Billing:
 
         return open_explorer(folder, options)
 
-    def recorded_blocks() -> Sequence[Reservation]:
+    def responses() -> RecordedResponses:
         from adapters.aws.api.responses import RecordedResponses
         from adapters.aws.files import Problems
+
+        return RecordedResponses(folder / "api", Problems())
+
+    def recorded_blocks() -> Sequence[Reservation]:
         from adapters.aws.inventory.ownership import TagNames
         from adapters.aws.inventory.snapshots import capacity_blocks
 
-        return capacity_blocks(RecordedResponses(folder / "api", Problems()), TagNames())
+        return capacity_blocks(responses(), TagNames())
+
+    def recorded_ends() -> Mapping[str, datetime]:
+        from adapters.aws.inventory.snapshots import commitment_ends
+
+        return commitment_ends(responses())
 
     due = AtMostEvery(_LOOK_SECONDS, monotonic)
-    return open_billing(folder, replace(options, due=due, blocks=Once(recorded_blocks)))
+    known = replace(options, due=due, blocks=Once(recorded_blocks), ends=recorded_ends)
+    return open_billing(folder, known)
 
 
 def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
@@ -87,7 +98,9 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
         explorer = Explorer(open_answers(settings, live, folder))
         return open_explorer(home, _bill_options(settings), explorer.keep_fresh)
 
-    options = replace(_bill_options(settings), blocks=live.capacity_blocks)
+    options = replace(
+        _bill_options(settings), blocks=live.capacity_blocks, ends=live.commitment_ends
+    )
     home = folder_of_copies(settings, folder)
     (home / "billing").mkdir(parents=True, exist_ok=True)
     if engine:

@@ -7,6 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from adapters.aws.api.responses import RecordedResponses
+from adapters.aws.files import Problems
+from adapters.aws.inventory.snapshots import commitment_ends
 from adapters.billing.bill import open_billing
 from adapters.simulator.offers import reserved_offerings, savings_plan_rates
 from adapters.simulator.scenario import SCENARIOS
@@ -235,4 +238,37 @@ def test_the_simulators_offers_are_ones_that_aws_could_give(name):
     assert len(rates["searchResults"]) == len(found["ReservedInstancesOfferings"])
     assert {x["savingsPlanOffering"]["paymentOption"].lower() for x in rates["searchResults"]} <= {
         x.value for x in Payment
+    }
+
+
+def test_a_plan_that_has_begun_ends_when_its_account_says_so_and_the_newest_answer_counts(tmp_path):
+    def answer(**ends):
+        plans = [
+            {
+                "savingsPlanArn": f"arn:aws:savingsplans::1:savingsplan/{name}",
+                "end": end,
+                "state": state,
+            }
+            for name, (end, state) in ends.items()
+        ]
+        return json.dumps(
+            validated("savingsplans", "DescribeSavingsPlans", {"savingsPlans": plans})
+        )
+
+    calls = tmp_path / "savingsplans" / "describe_savings_plans" / "us-east-1"
+    calls.mkdir(parents=True)
+    (calls / "20261116T120000Z.json").write_text(
+        answer(
+            old=("2026-11-16T18:00:00.000Z", "active"), p1=("2027-02-01T00:00:00.000Z", "active")
+        )
+    )
+    (calls / "20261117T120000Z.json").write_text(
+        answer(
+            p1=("2027-03-01T00:00:00.000Z", "active"), next=("2028-03-01T00:00:00.000Z", "queued")
+        )
+    )
+    ends = commitment_ends(RecordedResponses(tmp_path, Problems()))
+    assert {name.rpartition("/")[2]: f"{end:%Y-%m-%d %H}" for name, end in ends.items()} == {
+        "old": "2026-11-16 18",
+        "p1": "2027-03-01 00",
     }

@@ -1,6 +1,6 @@
 """What is committed and not used stands apart, whatever form the export has."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -111,3 +111,29 @@ def test_a_discount_that_names_its_plan_is_of_the_unused_part_too(exports):
     lines = {row.key["line"]: row.money for row in bill.tally(WHOLE, ("line",)).rows}
     assert (lines["commitment"].net, lines["commitment"].amortised) == (DAYS * 324, DAYS * 216)
     assert lines["EC2"].amortised == DAYS * 108
+
+
+def test_a_commitment_that_the_bill_does_not_date_ends_as_its_account_says(exports):
+    exports.put(
+        "bill.csv", [row for n in range(DAYS) for row in plan_day(START + timedelta(days=n))]
+    )
+    ends = {PLAN: datetime(2027, 3, 1, tzinfo=UTC), "arn of another": START}
+    bill = exports.bill(ends=lambda: ends)
+
+    told = {row.key["commitment_ends"] for row in bill.tally(WHOLE, ("commitment_ends",)).rows}
+    (rate,) = bill.rates(WHOLE.end + timedelta(days=1)).by_type
+    assert (told, rate.lapses) == ({"2027-03-01"}, date(2027, 3, 1))
+
+
+def test_nobody_is_asked_for_an_end_that_the_bill_says(exports):
+    def asked():
+        raise AssertionError("the bill says it")
+
+    fee, covered, negation = cur_day(exports, START)
+    dated = {
+        "savings_plan_savings_plan_a_r_n": PLAN,
+        "savings_plan_end_time": "2027-01-31T00:00:00Z",
+    }
+    exports.put("bill.csv", [x | dated for x in (fee, covered, negation)])
+    tally = exports.bill(ends=asked).tally(WHOLE, ("commitment_ends",))
+    assert {row.key["commitment_ends"] for row in tally.rows} == {"2027-01-31"}

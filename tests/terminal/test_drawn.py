@@ -232,7 +232,13 @@ def test_progress_is_drawn_late_rarely_and_taken_away() -> None:
     ]
     unwatched = Screen(watched=False)
     bar = ProgressBar(unwatched, lambda: seconds[0])  # type: ignore[arg-type]
-    seconds[0] = 60.0
-    bar("Reading", 1, 10)
+    for at, what, done, of in (
+        (49.9, "Reading", 1, 10),
+        (51.0, "Reading", 3, 10),
+        (70.0, "Reading", 9, 10),
+        (81.0, "Asking", 0, 0),
+    ):
+        seconds[0] = at
+        bar(what, done, of)
     bar.close()
-    assert unwatched.written == []
+    assert unwatched.written == ["Reading: 30 %, 31 s so far\n", "Asking: 61 s so far\n"]

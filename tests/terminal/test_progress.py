@@ -64,16 +64,17 @@ def test_the_bar_is_gone_before_the_answer():
     assert stream.getvalue().split("\r")[-2].strip() == ""
 
 
-def test_nothing_where_no_terminal_reads():
-    stream = io.StringIO()
-    bar(stream, 60).close()
-    assert stream.getvalue() == ""
+def test_a_line_now_and_then_where_no_terminal_reads():
+    quick, slow = io.StringIO(), io.StringIO()
+    bar(quick, 29).close()
+    bar(slow, 60).close()
+    assert (quick.getvalue(), slow.getvalue()) == ("", "Replaying: 25 %, 60 s so far\n")
 
 
-def test_a_pipe_s_stdout_has_the_json_alone_and_stderr_nothing(tmp_path):
+def test_a_pipe_s_stdout_has_the_json_alone_and_stderr_no_bar(tmp_path):
     done = trnbot("backtest", f"recording:{recording('story')}", "--json", folder=tmp_path)
     assert json.loads(done.stdout)["command"] == "backtest"
-    assert done.stderr == ""
+    assert all(line.endswith(" so far") for line in done.stderr.splitlines())  # where it is slow
 
 
 def test_a_terminal_sees_the_bar_on_stderr_while_stdout_is_clean(tmp_path):

@@ -257,6 +257,18 @@ def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Re
     return tuple(x for x in translated if x.state in _BILLED[x.market])
 
 
+def plan_ends(pages: Pages, _: ResponseInfo) -> dict[str, datetime]:
+    """Translate DescribeSavingsPlans: when each plan that has begun ends, by its ARN."""
+    return {
+        str(plan["savingsPlanArn"]): required(plan["end"], "end")
+        for plan in members(pages, "savingsPlans")
+        if plan.get("state") not in _NOT_IN_FORCE
+    }
+
+
+_NOT_IN_FORCE = "payment-pending", "payment-failed", "queued", "queued-deleted", "returned"
+
+
 def _described(
     member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames, **labels: str
 ) -> dict[str, Any]:

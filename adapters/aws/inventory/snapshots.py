@@ -177,6 +177,12 @@ def capacity_blocks(responses: Responses, tags: TagNames) -> tuple[Reservation, 
     )
 
 
+def commitment_ends(responses: Responses) -> dict[str, datetime]:
+    """Return when each Savings Plan that was ever described ends, by its ARN."""
+    histories = responses.histories("savingsplans", "describe_savings_plans", resources.plan_ends)
+    return {name: end for history in histories for _, ends in history for name, end in ends.items()}
+
+
 class Snapshots:
     """Return the inventory as described by a time.
 

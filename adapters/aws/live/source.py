@@ -23,6 +23,7 @@ from adapters.aws.inventory.snapshots import (
     JoinedInventory,
     Snapshots,
     capacity_blocks,
+    commitment_ends,
     core_counts,
     labelled,
 )
@@ -297,6 +298,10 @@ class Live(PriceSource):
     def capacity_blocks(self) -> Sequence[Reservation]:
         """Return every Capacity Block that AWS ever described, this process or one before it."""
         return capacity_blocks(self.responses, self._reading.tags)
+
+    def commitment_ends(self) -> Mapping[str, datetime]:
+        """Return when each commitment ends that AWS ever described."""
+        return commitment_ends(self.responses)
 
     def places(self) -> tuple[Place, ...]:
         """Return the places that are read.

@@ -136,6 +136,10 @@ def _calls(
         call = ApiCall("pricing", "get_products", _everywhere(first), name)
         yield call, {"ServiceCode": "AmazonEC2", "Filters": filters}
 
+    # Each account tells of the plans that it has bought.
+    for place in dict.fromkeys(_everywhere(place) for place in places):
+        yield ApiCall("savingsplans", "describe_savings_plans", place), {}
+
     # The rates of a type under Savings Plans of either kind, of both terms, however they are paid.
     for name in running:
         fields = {
