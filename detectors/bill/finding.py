@@ -272,14 +272,46 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
         if cause is Cause.COMMITMENT_UNUSED:
             gone = _usage_gone(ledger.days, start, ranked[0].extra)
             explanation = replace(explanation, why=explanation.why + gone)
+        elif cause is Cause.SPEND_JUMP:
+            gone = _replaced(ledger.days, start, ranked)
+            explanation = replace(explanation, why=explanation.why + gone)
         findings.append(BillFinding(cause, subject, explanation))
     return findings
 
 
+def _level(days: BillLines, since: datetime) -> Numbers:
+    """Return the usual USD a day of each thing of the bill before a time, shape (n,)."""
+    before = days.parts[:, : days.index(since)][:, -LOOKBACK:]
+    if not before.shape[1]:
+        return np.zeros(len(days.things))
+    return np.asarray(np.median(np.nan_to_num(before), axis=1))
+
+
+def _replaced(days: BillLines, since: datetime, jumps: Sequence[Jump]) -> str:
+    """State the instances of the jumps' type that went as others grew, "" where none did.
+
+    The dollars of an instance that was spot and is now on demand are the difference: without this
+    they would not fit what it cost.
+    """
+    usual = _level(days, since)
+    less = usual - np.nan_to_num(days.parts[:, -1])
+    grown = {thing for jump in jumps for thing in jump.growing}
+    gone = [
+        row
+        for row in {row for jump in jumps for row in _things_of(jump, days)}
+        if type_in(days.things[row].usage_type) and days.things[row] not in grown
+        if round(float(less[row])) > 0 and less[row] >= ENOUGH * usual[row]
+    ]
+    if not gone:
+        return ""
+    most = max(gone, key=lambda row: float(less[row]))
+    fell = usd(float(less[most]), 0)
+    return f" {_place(days.things[most])} costs {fell} a day less: only the difference counts."
+
+
 def _usage_gone(days: BillLines, since: datetime, lost: float) -> str:
     """State which instances cost as much less a day than before as is `lost`, "" where none do."""
-    before = days.parts[:, : days.index(since)][:, -LOOKBACK:]
-    less = np.nan_to_num(np.nanmedian(before, axis=1) - days.parts[:, -1])
+    less = _level(days, since) - np.nan_to_num(days.parts[:, -1])
     less *= [bool(type_in(thing.usage_type)) for thing in days.things]
     nearest = int(np.abs(less - lost).argmin())
     if not ENOUGH * lost <= less[nearest] <= lost / ENOUGH:

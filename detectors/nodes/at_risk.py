@@ -110,7 +110,7 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         )
         explanation = Explanation(
             why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one at"
-            f" least every {usual}; a failure now would lose {lost}.",
+            f" least every {usual}; a failure would lose {lost}.",
             value=age,
             unit="seconds",
             usual=(0.0, interval),

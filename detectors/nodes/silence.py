@@ -94,7 +94,7 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """
     longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
-    host = "nothing else on them reports either"
+    host = f"nothing else on {'it' if len(rows) == 1 else 'them'} reports either"
     if alive.all():
         host = "the hosts still report: the Neuron agent is down"
     elif alive.any():
@@ -116,7 +116,7 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         value=longest.total_seconds(),
         unit="seconds",
         **belief("silent"),
-        evidence=(host, blind) if is_blind else (host,),
+        evidence=(blind,) if is_blind else (),
         severity=Severity.CRITICAL if is_blind else None,
     )
 
