@@ -5,6 +5,7 @@ What reads is answered, what would change is only previewed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from bot.answers.about.document import (
 )
 from bot.app import App
 from bot.cards.card import Card
-from bot.errors import TrnbotError
+from bot.errors import TrnbotError, Unavailable
 from bot.grammar.line import Call, attempted, read_line
 from bot.grammar.registry import Command, find_command
 from bot.model.request import LOCAL, Manner, Request, User
@@ -41,6 +42,7 @@ from bot.ports.chat import Answered, ToolPorts
 from bot.ports.work import ASKER
 from bot.wiring.environment import product_version
 from bot.wiring.surfaces import command_hints
+from bot.wiring.terminal import Meaning, meaning_of
 
 _WIDTH = 160
 """Columns of an answer in plain text: no person reads it in a window."""
@@ -71,8 +73,18 @@ class ToolCalls:
         """
         with _contained():
             line, plain = tool_line(tool, arguments), tool == ASK.name
-            command = attempted(line) if plain else read_line(line).runs
-            app, time = await self._opened(command or find_command(["help"])[0])
+            # Plain words are opened for what they mean: "now" is another time in a recording.
+            if plain:
+                meaning, command = await asyncio.to_thread(meaning_of, line), attempted(line)
+            else:
+                command = read_line(line).runs
+                meaning = Meaning(command)
+
+            try:
+                app, time = await self._opened(meaning.command)
+            except Unavailable as unavailable:
+                raise (meaning.refused or unavailable) from None
+
             request = Request(line, self._asker, time, self._surface, LOCAL)
             if command and command.changes:
                 return await _preview(app, request, command, console)

@@ -154,7 +154,9 @@ def answer_line(options: Options) -> int:
             "An answer is written as --csv, --json, --markdown or --sarif, not as two of them."
         )
 
-    meaning = _meaning(options, line)
+    meaning = meaning_of(line)
+    if meaning.call is None:
+        options.refuse_mistyped()
     if sends and meaning.command.name != "routes test":
         raise WrongInput("'--send' goes with 'routes test', which says where an alert would go.")
     call, card, time = _answer(options, line, meaning)
@@ -175,7 +177,7 @@ def exit_code(card: Card) -> int:
     return 1 if failed or card.data.get("known") == Known.UNKNOWN else 0
 
 
-def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card, datetime]:
+def _answer(options: Options, line: str, meaning: Meaning) -> tuple[Call, Card, datetime]:
     """Open what the command of a line needs, and ask it; how far long work is, a terminal shows."""
     asked_time = _asked_time(options)
     if meaning.call and meaning.command.name == "help":
@@ -209,7 +211,7 @@ def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card,
 
 
 @dataclass(frozen=True)
-class _Meaning:
+class Meaning:
     """Hold the command that a line is opened for.
 
     And why the line is refused where no source tells more.
@@ -221,17 +223,16 @@ class _Meaning:
     """The whole line understood, where it is one of the grammar."""
 
 
-def _meaning(options: Options, line: str) -> _Meaning:
+def meaning_of(line: str) -> Meaning:
     """Return the command of a line, of plain words that of their nearest reading.
 
     They are read without a fleet's names; where those alone may tell, the source is read as for a
-    summary. A slip in an option of the terminal is named before anything is made of it.
+    summary.
     """
     try:
         call = understand(line, wall_clock())
-        return _Meaning(call.command, call=call)
+        return Meaning(call.command, call=call)
     except WrongInput as refused:
-        options.refuse_mistyped()
         from bot.grammar.plain.readings import means_something, read_plain
         from bot.grammar.plain.senses import names_of
         from bot.knowledge import load_knowledge
@@ -242,10 +243,10 @@ def _meaning(options: Options, line: str) -> _Meaning:
         reading = read_plain(line, names, wall_clock())
         is_command = attempted(line) is not None
         if reading:
-            return _Meaning(read_line(reading.line).command, refused if is_command else None)
+            return Meaning(read_line(reading.line).command, refused if is_command else None)
 
         is_plain = not is_command and means_something(line, wall_clock())
-        return _Meaning(read_line("summary").command, None if is_plain else refused)
+        return Meaning(read_line("summary").command, None if is_plain else refused)
 
 
 def _asked_time(options: Options) -> datetime | None:

@@ -135,7 +135,8 @@ def test_without_a_price_of_the_target_the_cost_is_not_compared():
 
 def test_commitments_and_less_memory_are_cautioned():
     found = migration(
-        price=price(market=Market.SAVINGS_PLAN), type=replace(TRN1, accelerator_memory_gib=5000)
+        bought={price(market=Market.SAVINGS_PLAN): 64},
+        type=replace(TRN1, accelerator_memory_gib=5000),
     )
     assert any("committed" in words for words in found.cautions)
     assert any("less accelerator memory" in words for words in found.cautions)
@@ -169,7 +170,7 @@ def test_fp8_is_bound_by_its_peak():
             "only 24 of 64 nodes work now (40 no runtime, 24 busy)",
         ),
         ({"utilization": None}, "no utilization was read"),
-        ({"price": None}, "no price of trn1.32xlarge"),
+        ({"bought": {}}, "no price of trn1.32xlarge"),
     ],
 )
 def test_a_cluster_that_does_not_work_is_refused(changes, words):
@@ -231,5 +232,16 @@ def test_the_ways_to_buy_stand_cheapest_first_and_to_stay_is_another_way_of_here
         (Market.RESERVED, True),
         (Market.ON_DEMAND, False),
     ):
-        said = cautions(*quotes, price=price("21.50", market=market))
+        said = cautions(*quotes, bought={price("21.50", market=market): 64})
         assert ("Today's hours are committed" in said) is committed
+
+
+def test_each_node_counts_at_its_own_price_where_a_cluster_buys_in_two_ways():
+    plan, demand = price("13.01", market=Market.SAVINGS_PLAN), price("21.50")
+    now = standing(nodes=62, bought={plan: 53, demand: 9})
+    assert now.usd_per_hour == Decimal("883.03")
+
+    found = migration(quotes=[plan, price("35.76", TRN2.name)], nodes=62, bought=now.bought)
+    (stay,) = [option for option in found.options if option.stays]
+    assert stay.middle == pytest.approx(62 * 13.01 / 883.03)
+    assert any("53 nodes' hours are committed" in words for words in found.cautions)

@@ -334,6 +334,45 @@ async def test_a_runs_speed_is_known_where_it_has_its_nodes_alone_and_asked_for(
     assert await length_of(world, "a", "hours=2") == "2.0 hours as typed"
 
 
+async def test_the_speed_of_a_run_on_another_type_is_no_speed_of_this_job() -> None:
+    world = World(
+        ("east", "trn2.48xlarge", "us-west-2", 4, 0.8, 40.0), runs=[("a", "east", 10e6, 8e9)]
+    )
+    says = await length_of(world, "a")
+    assert "a ran on trn2.48xlarge, and its speed says nothing of trn1.32xlarge" in says
+    assert await length_of(world, "a", "hours=2") == "2.0 hours as typed"
+
+
+async def test_a_quota_that_nobody_read_is_not_known_to_be_enough() -> None:
+    world = World(("east", "trn1.32xlarge", "us-west-2", 1, 0.8, 40.0))
+    card = await card_of(world, "preflight x.sh")
+    (quota,) = [check for check in card.data["checks"] if check["name"] == "quota"]
+    assert (quota["ok"], quota["known"]) == (True, False)
+    assert card.tone is not Tone.GOOD
+
+
+@pytest.mark.parametrize(
+    ("array", "nodes", "hours"),
+    [("0-9%3", 12, 40 / 3), ("1,3,8-9", 16, 4), ("0-31:4%99", 32, 4), ("7", 4, 4)],
+)
+def test_each_task_of_an_array_takes_its_nodes_for_its_time(array, nodes, hours) -> None:
+    lines = ("--nodes=2-4", f"--array={array}", "--time=04:00:00", "-C trn1.32xlarge")
+    launch = read_launch("\n".join(f"#SBATCH {line}" for line in lines))
+    assert launch.asks[0].pods == nodes
+    assert launch.limit / timedelta(hours=1) == pytest.approx(hours)
+
+
+@pytest.mark.parametrize("array", ["some", "9-0", "0-9999999", "1;2"])
+def test_what_is_no_array_of_tasks_is_refused(array) -> None:
+    with pytest.raises(WrongInput, match="is not an array of tasks"):
+        read_launch(f"#SBATCH --nodes=1 --array={array}")
+
+
+def test_a_manifest_that_breaks_off_says_in_which_line() -> None:
+    with pytest.raises(WrongInput, match="breaks off in line 3"):
+        read_launch("kind: Job\nmetadata: {name: x\nspec: 1\n")
+
+
 @pytest.mark.parametrize(
     ("written", "nodes", "kind"),
     [

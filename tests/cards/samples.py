@@ -410,7 +410,13 @@ def standing(**more: Any) -> ClusterStanding:
     )
     return replace(
         ClusterStanding(
-            "llama-70b", TYPES["trn1.32xlarge"], 64, "us-east-2", price, 0.9, {NodeState.BUSY: 64}
+            "llama-70b",
+            TYPES["trn1.32xlarge"],
+            64,
+            "us-east-2",
+            {price: 64},
+            0.9,
+            {NodeState.BUSY: 64},
         ),
         **more,
     )

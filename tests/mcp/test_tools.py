@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,22 @@ async def test_any_line_and_plain_words_are_asked_by_one_tool() -> None:
     assert refused[0] == refused[1] == "'ask' takes one argument, line: the line or question."
     assert "leave 'share' out" in refused[2]
     assert "Did you mean" in refused[3]
+
+
+async def test_plain_words_are_opened_for_the_command_that_they_mean() -> None:
+    """Else "now" would be the machine's, where a recording has its own."""
+    bot, meant = (await guarded()).bot, []
+
+    async def opened(command: Command) -> tuple[App, datetime]:
+        meant.append(command)
+        return bot, later()
+
+    call = ToolCalls(opened, User("web:local", "a program"), "web")
+    with suppress(WrongInput):
+        await call("ask", {"line": "where will we land at month end"})
+        await call("ask", {"line": "what did our training eat"})
+    assert meant[0].name == "forecast"
+    assert all(command.needs.watched for command in meant)
 
 
 def test_a_command_that_is_registered_tomorrow_is_a_tool() -> None:

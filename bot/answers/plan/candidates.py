@@ -77,7 +77,7 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
     if option is None or price is None:
         return None
     today = standing.usd_per_hour * HOURS_A_MONTH
-    committed = price.committed_usd_per_hour * standing.nodes * HOURS_A_MONTH
+    committed = standing.committed_usd_per_hour * HOURS_A_MONTH
     worst, middle, best = (
         cents(today * (1 - Decimal(str(share))) - committed)
         for share in (option.worst, option.middle, option.best)

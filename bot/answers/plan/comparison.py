@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -28,14 +29,15 @@ _WORKING = {NodeState.BUSY, NodeState.NEW}
 class ClusterStanding:
     """State a cluster as it runs.
 
-    Its most common type, nodes of that type, mean price, mean utilization of 24 hours.
+    Its most common type, nodes of that type, how many are bought at which price, mean utilization
+    of 24 hours.
     """
 
     cluster: str
     type: InstanceType
     nodes: int
     region: str
-    price: Price | None
+    bought: Mapping[Price, int]
     utilization: float | None
     states: Mapping[NodeState, int] = field(default_factory=dict)
     alerts: tuple[Alert, ...] = ()
@@ -43,9 +45,34 @@ class ClusterStanding:
     other_types: tuple[str, ...] = ()
 
     @property
+    def price(self) -> Price | None:
+        """Return the price that most of its nodes have, None where none is known."""
+        return max(self.bought, key=lambda price: self.bought[price], default=None)
+
+    @property
+    def markets(self) -> Mapping[Market, int]:
+        """Return how many nodes are bought in which way, the most first."""
+        counts: Counter[Market] = Counter()
+        for price, nodes in self.bought.items():
+            counts[price.market] += nodes
+        return dict(counts.most_common())
+
+    @property
     def usd_per_hour(self) -> Decimal:
         """Return the cost of an hour of the type's nodes, 0 where no price is known."""
-        return self.nodes * self.price.usd_per_hour if self.price else Decimal(0)
+        return sum((n * price.usd_per_hour for price, n in self.bought.items()), Decimal(0))
+
+    @property
+    def node_usd_per_hour(self) -> Decimal:
+        """Return the mean price of a node's hour."""
+        return self.usd_per_hour / self.nodes
+
+    @property
+    def committed_usd_per_hour(self) -> Decimal:
+        """Return the part of the cost of an hour that commitments bill whether the nodes run."""
+        return sum(
+            (n * price.committed_usd_per_hour for price, n in self.bought.items()), Decimal(0)
+        )
 
 
 def refusals(standing: ClusterStanding) -> tuple[str, ...]:
@@ -353,8 +380,7 @@ def compare(
     verdict: Verdict,
 ) -> Migration:
     """Return the comparison from every price of both types; `standing.price` must be known."""
-    today = standing.price
-    assert today
+    markets = standing.markets
     moving = _offers([quote for quote in quotes if quote.instance_type == to.name], standing.region)
     options = [_option(standing, price, speeds) for price in moving]
     options += [
@@ -363,7 +389,7 @@ def compare(
             [quote for quote in quotes if quote.instance_type == standing.type.name],
             standing.region,
         )
-        if price.market is not today.market and price.region == standing.region
+        if (price.market not in markets or len(markets) > 1) and price.region == standing.region
     ]
 
     return Migration(
@@ -403,8 +429,7 @@ def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
 
 def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Option:
     """Return a move at that price."""
-    assert standing.price
-    ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
+    ratio = float(price.usd_per_hour / standing.node_usd_per_hour)
 
     def at(speedup: float) -> SpeedScenario:
         # A hair above a whole number is a rounding error, and no reason for one node more.
@@ -429,10 +454,10 @@ def _cautions(
 
     if len(speeds.voices) == 1 and not speeds.unused:
         yield "Only one source compares the two: measure before you decide."
-    if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
-        yield (
-            "Today's hours are committed: what is not used is still paid until the commitment ends."
-        )
+    committed = sum(standing.markets.get(x, 0) for x in (Market.SAVINGS_PLAN, Market.RESERVED))
+    if committed:
+        whose = "Today's hours" if committed == standing.nodes else f"{committed} nodes' hours"
+        yield f"{whose} are committed: what is not used is still paid until the commitment ends."
 
     fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
     if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:

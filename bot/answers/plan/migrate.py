@@ -224,15 +224,24 @@ def _today(standing: ClusterStanding) -> Facts:
         ("now", state_counts(standing) or "unknown"),
     ]
     if price := standing.price:
+        mean = " on average" if len(standing.bought) > 1 else ""
         facts.append(
             (
                 "costs",
-                f"{usd(standing.usd_per_hour)} an hour ({usd(price.usd_per_hour)} a node,"
-                f" {_bought(price.market)}, {price.origin})",
+                f"{usd(standing.usd_per_hour)} an hour ({usd(standing.node_usd_per_hour)} a node"
+                f"{mean}, {_ways(standing)}, {price.origin})",
             )
         )
 
     return Facts(tuple(facts))
+
+
+def _ways(standing: ClusterStanding) -> str:
+    """Write how today's nodes are bought: "on-demand", or "53 savings plan, 9 on-demand"."""
+    markets = standing.markets
+    if len(markets) == 1:
+        return _bought(next(iter(markets)))
+    return ", ".join(f"{nodes} {_bought(market)}" for market, nodes in markets.items())
 
 
 def _options(migration: Migration, age: PriceAge) -> Table:
@@ -241,10 +250,11 @@ def _options(migration: Migration, age: PriceAge) -> Table:
 
     # Today is one more way: no faster, on as many nodes.
     stays = SpeedScenario(1.0, standing.nodes, standing.usd_per_hour, 1.0)
-    today = Option(price, stays=True, scenarios=(stays, stays, stays))
+    mean = replace(price, usd_per_hour=standing.node_usd_per_hour)
+    today = Option(mean, stays=True, scenarios=(stays, stays, stays))
 
     def name(option: Option) -> str:
-        return f"today, {_bought(price.market)}" if option is today else _name(option)
+        return f"today, {_ways(standing)}" if option is today else _name(option)
 
     def dated(option: Option) -> str:
         words = f"{calendar_day(option.price.asof)}, {option.price.basis}"
@@ -502,9 +512,12 @@ def _standing(
             f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))})."
         )
 
-    # Its price and region are those that most of its nodes have.
+    # Its region is that of most of its nodes, and so is the price of those whose own is not known.
     chosen = [row for row in nodes if row.instance.labels.instance_type == name]
-    prices = Counter(row.price for row in chosen if row.price).most_common(1)
+    bought = Counter(row.price for row in chosen if row.price)
+    for price, _ in bought.most_common(1):
+        bought[price] += len(chosen) - bought.total()
+
     frame = reading.frame("node")
     things = frame.things if frame else ()
     used = [i for i, thing in enumerate(things) if thing.cluster == cluster]
@@ -514,7 +527,7 @@ def _standing(
         types[name],
         len(chosen),
         Counter(row.instance.labels.region for row in chosen).most_common(1)[0][0],
-        prices[0][0] if prices else None,
+        bought,
         measured(frame, used, timedelta(days=1), ANY).mean,
         Counter(row.state for row in chosen),
         tuple(

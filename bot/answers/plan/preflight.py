@@ -45,8 +45,10 @@ _SLURM = {
     "-C": "--constraint",
     "-p": "--partition",
     "-J": "--job-name",
+    "-a": "--array",
 }
 _SLURM_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_SLURM_ARRAY = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6}))?)?")
 _TYPE = re.compile(r"\b(?:ml\.)?(?:trn|inf|p|g)\d\w*\.\w+\b")
 _SPOT = {"spot": Market.SPOT, "capacity_block": Market.CAPACITY_BLOCK}
 
@@ -147,9 +149,31 @@ def _slurm(source: str) -> Launch:
             if hours_first
             else timedelta(minutes=first, seconds=second)
         )
-    name = f"Slurm job {options.get('--job-name', '')}".strip()
+    name, pods = f"Slurm job {options.get('--job-name', '')}".strip(), int(nodes)
+    if written := options.get("--array", ""):
+        tasks, at_once = _array(written)
+        name, pods = f"{name}, {tasks:,} tasks, {at_once:,} at a time", pods * at_once
+        # Each task may take the limit, and those that wait begin as others end.
+        limit = limit * tasks / at_once if limit else None
 
-    return Launch(name, (Ask(kind[0] if kind else "", int(nodes)),), limit, _cache(source))
+    return Launch(name, (Ask(kind[0] if kind else "", pods),), limit, _cache(source))
+
+
+def _array(written: str) -> tuple[int, int]:
+    """Return how many tasks `--array` names, and how many of them run at a time at most."""
+    indices, _, most = written.partition("%")
+    tasks = 0
+    for part in indices.split(","):
+        match = _SLURM_ARRAY.fullmatch(part)
+        if not match:
+            raise WrongInput(f"'--array={written[:20]}' is not an array of tasks.")
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        tasks += max(0, (last - first) // max(1, step) + 1)
+    at_once = min(tasks, int(most)) if most.isdecimal() and int(most) else tasks
+    if not 0 < tasks <= 100_000:
+        raise WrongInput(f"'--array={written[:20]}' is not an array of tasks.")
+
+    return tasks, at_once
 
 
 def _terraform(source: str) -> Launch:
@@ -200,9 +224,11 @@ def _kubernetes(source: str) -> Launch:
     try:
         documents = [x for x in yaml.safe_load_all(source) if isinstance(x, dict)]
     except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        breaks = f" As YAML it breaks off in line {mark.line + 1}." if mark else ""
         raise WrongInput(
             "The file is not a Kubernetes manifest, a Slurm script (#SBATCH) or a Terraform plan"
-            " (terraform show -json)."
+            f" (terraform show -json).{breaks}"
         ) from error
     asks: list[Ask] = []
     limits: list[int] = []
@@ -302,11 +328,15 @@ class Priced:
 
 @dataclass(frozen=True)
 class PreflightCheck:
-    """State one check of a launch; `ok` is False where it would fail or waste."""
+    """State one check of a launch; `ok` is False where it would fail or waste.
+
+    And whether it could be made at all: one that could not fails nothing, and reassures nobody.
+    """
 
     name: str
     ok: bool
     says: str
+    known: bool = True
 
 
 PARTS = Columns[Priced](
@@ -335,8 +365,9 @@ PARTS = Columns[Priced](
 )
 CHECKS = Columns[PreflightCheck](
     Column("check", lambda x: x.name, key="name"),
-    Column("result", lambda x: "ok" if x.ok else "look"),
+    Column("result", lambda x: ("ok" if x.known else "not known") if x.ok else "look"),
     datum("ok", lambda x: x.ok),
+    datum("known", lambda x: x.known),
     Column("finding", lambda x: x.says, key="says"),
 )
 
@@ -362,12 +393,16 @@ def preflight_card(
     if total is not None:
         price += f", {usd(total)} in all"
 
+    tone = Tone.GOOD if all(check.known for check in checks) else Tone.INFO
+    if not all(check.ok for check in checks):
+        tone = Tone.WARNING
+
     return Card(
         f"Preflight of {launch.of or 'the job'}: {counted(nodes, 'node')}, {price}",
-        Tone.GOOD if all(check.ok for check in checks) else Tone.WARNING,
+        tone,
         compose(
             PARTS.table(parts, total="total" if len(parts) > 1 else ""),
-            CHECKS.table(sorted(checks, key=lambda check: check.ok)),
+            CHECKS.table(sorted(checks, key=lambda check: (check.ok, check.known))),
             cheaper,
             quiet(
                 "Prices are estimates of nodes alone, without storage and transfer. Nothing is"
@@ -412,7 +447,8 @@ def _checks(
             tone, says = launch_verdict(quotas, reading.inventory.types, kind, nodes)
             yield PreflightCheck("quota", tone is Tone.GOOD, says)
         else:
-            yield PreflightCheck("quota", True, f"no quota for {kind} is known here")
+            says = f"no reading of a quota for {kind}: whether it would start is not known"
+            yield PreflightCheck("quota", True, says, known=False)
 
         refused = refused_of(reading, kind).zones
         if refused:
@@ -440,7 +476,7 @@ def _length(
     ports: Ports,
     request: Request,
     launch: Launch,
-    nodes: int,
+    nodes: Counter[str],
     work: tuple[Decimal, Decimal, str],
 ) -> tuple[Decimal, PreflightCheck]:
     """Return the hours that a launch takes, 0 where nobody knows, and the check of them.
@@ -457,7 +493,13 @@ def _length(
                 f"The speed of a node of {run} is not known: it reports no tokens, or shares its"
                 " nodes with other runs."
             )
-        hours = typed or tokens * 1000 / (Decimal(str(measured.millions)) * nodes)
+        elsewhere = sorted(set(nodes) - set(measured.types))
+        if elsewhere and not typed:
+            raise WrongInput(
+                f"{run} ran on {', '.join(measured.types)}, and its speed says nothing of"
+                f" {', '.join(elsewhere)}: name a run on that type, or give hours=N."
+            )
+        hours = typed or tokens * 1000 / (Decimal(str(measured.millions)) * nodes.total())
 
     if hours and limit and hours > limit:
         says = f"it needs {hours:,.1f} hours, and its own limit ends it after {limit:,.1f}"
@@ -545,7 +587,11 @@ def preflight(
         raise WrongInput("The file names no instance type; give one, such as type=trn1.32xlarge.")
     nodes = [ask.nodes(known_type(ask.instance_type, types)) for ask in asks]
 
-    hours, length = _length(ports, request, launch, sum(nodes), (hours, tokens, run))
+    by_type = Counter[str]()
+    for ask, n in zip(asks, nodes, strict=True):
+        by_type[ask.instance_type] += n
+
+    hours, length = _length(ports, request, launch, by_type, (hours, tokens, run))
     reading = ports.world.source.read(request.at)
     offers = Offers(Pricing(ports).at(request.at))
     parts = [
