@@ -150,10 +150,26 @@ class ConsoleAuth:
             if self.known.proxy and (user := self.known.proxy.named(request, self.known.roles)):
                 return Visitor(user, user.id)
         except NotAllowed as error:
+            audit("sign in", "refused", origin=network, by="proxy", because=str(error))
             raise web.HTTPForbidden(text=f"{error}\n") from None
 
         session = self._session(request)
         return await self._of_session(session) if session else None
+
+    def proxied(self, request: web.Request) -> bool:
+        """Return whether it is a proxy that says who asks, whatever this console ends or begins."""
+        proxy = self.known.proxy
+        return bool(proxy and proxy.user in request.headers and not proxy.stranger(request))
+
+    def misnamed(self, request: web.Request) -> str:
+        """Return why the headers that name a person do not count, "" where there are none."""
+        address = self.known.proxy.stranger(request) if self.known.proxy else ""
+        if not address:
+            return ""
+        return (
+            f"The request came from {address}, which is none of TRNBOT_WEB_PROXIES, so its header"
+            " that names a person does not count."
+        )
 
     async def _of_session(self, session: Session) -> Visitor | None:
         """Return who signed in, None where they signed out or have no role any more."""
@@ -286,17 +302,22 @@ class ConsoleAuth:
         return hmac.digest(self._key, text.encode(errors="replace"), "sha256").hex()
 
 
-def refusal(request: web.Request) -> web.StreamResponse:
-    """Send a person to the page that asks for the token; tell a program that it is missing."""
+def refusal(
+    request: web.Request, because: str = "", *, by_token: bool = True
+) -> web.StreamResponse:
+    """Send a person to the page where they sign in; tell a program that its token is missing."""
     if request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
         target = own_path(request.path_qs)
         after = "" if target == "/" else f"?to={quote(target, safe='')}"
         return redirect(f"{LOGIN_PATH}{after}")
 
+    if by_token:
+        asked = "its token (TRNBOT_WEB_TOKEN), or one that 'trnbot tokens make' made"
+    else:
+        asked = "a person who signed in, or a token that 'trnbot tokens make' made"
     return web.Response(
         status=401,
-        text="The console asks for its token (TRNBOT_WEB_TOKEN),"
-        " or one that 'trnbot tokens make' made.\n",
+        text=f"{because} The console asks for {asked}.\n".lstrip(),
         headers={"WWW-Authenticate": "Bearer"},
     )
 
@@ -438,7 +459,10 @@ class Guard:
                     return await handler(request)
             if sender_of(request) is Sender.LINK:
                 return web.Response(text=AGAIN, content_type="text/html")
-            return refusal(request)
+            if because := self._auth.misnamed(request):
+                origin = self._auth.origin(request)
+                audit("sign in", "refused", origin=origin, by="proxy", because=because)
+            return refusal(request, because, by_token=self._auth.by_token)
 
         return self.open(guarded)
 

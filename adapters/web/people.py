@@ -107,6 +107,11 @@ class Proxy:
             return False
         return any(ip in network for network in self.networks)
 
+    def stranger(self, request: web.Request) -> str:
+        """Return the address that names a person and is not trusted, "" where there is none."""
+        address = request.remote or ""
+        return address if self.user in request.headers and not self.trusts(address) else ""
+
     def named(self, request: web.Request, roles: Roles) -> User | None:
         """Return whom the proxy names, None for nobody; raise `NotAllowed` for no role."""
         # A header that came twice was sent by the browser too, and one of them is not the proxy's.

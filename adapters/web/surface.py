@@ -169,7 +169,7 @@ class LoginPage:
         target = own_path(request.query.get("to", ""))
         if await self._auth.admits(request):
             return redirect(target)
-        return self._form(200, target=target)
+        return self._form(200, self._auth.misnamed(request), target)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Let in who knows the token; who does not waits, so that guessing takes its time."""
@@ -191,7 +191,10 @@ class LoginPage:
     async def leave(self, request: web.Request) -> web.StreamResponse:
         """Sign this browser out."""
         audit("sign out", "done")
-        answer = redirect(LOGIN_PATH)
+        answer: web.StreamResponse = redirect(LOGIN_PATH)
+        if self._auth.proxied(request):
+            # The next page would be theirs again, with no word that nothing has ended.
+            answer = self._form(200, "The proxy keeps you signed in; sign out there.")
         await self._auth.end(request, answer)
         return answer
 

@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import copytree
@@ -289,8 +290,8 @@ def upgrade(options: Options) -> None:
         return
 
     print(
-        f"The database is at step {step}, this trnbot needs {HEAD}: it adds to the tables at its"
-        " next start, and an older trnbot refuses them from then on."
+        f"The database is at step {step}, this trnbot needs {HEAD}: 'trnbot upgrade' or its next"
+        " start adds to the tables, and an older trnbot refuses them from then on."
     )
     in_file = not url.startswith("postgres")
     if not in_file:
@@ -300,7 +301,10 @@ def upgrade(options: Options) -> None:
     if in_file:
         file = Path(options.words[1] if len(options.words) > 1 else f"trnbot-before-{HEAD}.backup")
         backup.back_up(url, file)
-        print(f"{file} holds the database as it was; 'trnbot restore {file} --replace' goes back.")
+        print(
+            f"{file} holds the database as it was. To go back, 'trnbot restore {file} --replace'"
+            " with the version that served until now."
+        )
     open_store(url).close()
     print(f"The database is at step {HEAD}.")
 
@@ -317,15 +321,18 @@ def opened_store(options: Options) -> Iterator[SqlStore]:
 
 
 def manage_tokens(options: Options) -> None:
-    """Make a program's token, revoke one, or list them."""
+    """Make a program's token, make its secret anew, revoke one, or list them."""
     doing: dict[str, Callable[..., None]] = {
         "make": _make_token,
+        "rotate": _rotate_token,
         "revoke": _revoke_token,
         "list": _list_tokens,
     }
     word = options.words[1].lower() if len(options.words) > 1 else "list"
     if word not in doing:
-        raise not_known("'tokens' takes make NAME, revoke NAME or list", word, doing, most=0)
+        raise not_known(
+            "'tokens' takes make NAME, rotate NAME, revoke NAME or list", word, doing, most=0
+        )
     names = options.words[2:]
     if len(names) != (word != "list"):
         raise WrongInput(f"'tokens {word}' takes one name, such as 'trnbot tokens {word} grafana'.")
@@ -337,9 +344,7 @@ def manage_tokens(options: Options) -> None:
 
 
 def _make_token(store: DocumentStore, options: Options, name: str) -> None:
-    length = parse_duration(options.values.get("expires", _GOOD_FOR))
-    if not timedelta(0) < length <= _GOOD_AT_MOST:
-        raise WrongInput(f"A token lasts a year at most; write --expires {_GOOD_FOR}.")
+    length = _length_of_token(options, parse_duration(_GOOD_FOR))
     lines = options.values.get("lines", _LINES_A_MINUTE)
     if not lines.isdecimal() or not 0 < int(lines) <= 100_000:
         raise WrongInput(
@@ -352,9 +357,33 @@ def _make_token(store: DocumentStore, options: Options, name: str) -> None:
     print(make_token(store, name, token))
 
 
-def _revoke_token(store: DocumentStore, _: Options, name: str) -> None:
-    if TOKENS.get(store, name) is None:
+def _rotate_token(store: DocumentStore, options: Options, name: str) -> None:
+    if {"scope", "lines"} & options.values.keys():
+        raise WrongInput("'tokens rotate' keeps scope and lines; revoke the token to change them.")
+    token = _token_named(store, name)
+
+    now = wall_clock()
+    length = _length_of_token(options, token.until - token.made)
+    renewed = replace(token, until=now + length, made=now, by=terminal_user())
+    print(make_token(store, name, renewed, replaces=True))
+
+
+def _length_of_token(options: Options, otherwise: timedelta) -> timedelta:
+    length = parse_duration(options.values["expires"]) if "expires" in options.values else otherwise
+    if not timedelta(0) < length <= _GOOD_AT_MOST:
+        raise WrongInput(f"A token lasts a year at most; write --expires {_GOOD_FOR}.")
+    return length
+
+
+def _token_named(store: DocumentStore, name: str) -> ProgramToken:
+    token = TOKENS.get(store, name)
+    if token is None:
         raise not_known(f"There is no token '{name}'", name, TOKENS.keys(store, _TOKENS_MOST))
+    return token
+
+
+def _revoke_token(store: DocumentStore, _: Options, name: str) -> None:
+    _token_named(store, name)
     TOKENS.drop(store, name)
     print(f"{name} no longer opens anything.")
 

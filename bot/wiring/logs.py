@@ -15,7 +15,7 @@ from logging.handlers import SysLogHandler, WatchedFileHandler
 from pathlib import Path
 
 from bot.cards.lines import visible
-from bot.errors import Unavailable, redact, spellings
+from bot.errors import TrnbotError, Unavailable, redact, spellings
 
 MESSAGE_CHARS = 2_000
 TRACE_CHARS = 8_000
@@ -25,6 +25,7 @@ _MARGIN = "  | "
 """Begins each line of a traceback, so that no text in it passes for a record."""
 _NOISY = ("alembic", "botocore", "urllib3")
 _known: tuple[str, ...] = ()
+_root = logging.getLogger()
 
 
 class LogFormatter(logging.Formatter):
@@ -37,6 +38,12 @@ class LogFormatter(logging.Formatter):
         except Exception as error:
             # Arguments that do not fit would be printed bare by `logging` itself.
             message = f"{record.msg} ({type(error).__name__} in its arguments)"
+
+        failure = record.exc_info[1] if record.exc_info else None
+        # A failure that says what to do in a sentence needs no trace: a full disk fails at each try.
+        explained = isinstance(failure, TrnbotError) and not _root.isEnabledFor(logging.DEBUG)
+        if explained:
+            message = f"{message}: {failure}"
         line = _escaped(_readable(message))
         if len(line) > MESSAGE_CHARS:
             missing = f"… ({len(message):,} characters)"
@@ -45,7 +52,9 @@ class LogFormatter(logging.Formatter):
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
 
-        traced = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
+        traced = record.exc_text or ""
+        if record.exc_info:
+            traced = "" if explained else self.formatException(record.exc_info)
         text = "\n".join(part for part in (traced, record.stack_info or "") if part)
         if not text:
             return self.formatMessage(record)

@@ -253,10 +253,12 @@ VERBS: Mapping[str, Verb] = {
         "  --kms NAME      with key: one that this key of AWS KMS wraps (an id, ARN or alias)",
     ),
     "tokens": Verb(
-        "Make, revoke and list the tokens that programs use to ask the console.",
+        "Make, rotate, revoke and list the tokens that programs use to ask the console.",
         "bot.wiring.cli:manage_tokens",
         ("scope", "expires", "lines", "config", "verbose"),
         "  trnbot tokens make NAME      print a token, once; the database keeps its digest\n"
+        "  trnbot tokens rotate NAME    print a new one, once, with the same rights and as long; the"
+        " old one\n                               opens nothing from the next request on\n"
         "  trnbot tokens revoke NAME    it opens nothing from the next request on\n"
         "  trnbot tokens list           names, scopes, budgets and ends\n"
         "  --scope WORD    metrics, reader (the default), member or admin\n"

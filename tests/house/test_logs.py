@@ -19,7 +19,7 @@ from msrest.authentication import BasicTokenAuthentication
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from bot.errors import redact, spellings
+from bot.errors import Unavailable, redact, spellings
 from bot.settings.settings import read_settings
 from bot.wiring.logs import MESSAGE_CHARS, TRACE_CHARS, LogFormatter, hide
 
@@ -70,6 +70,26 @@ def test_a_line_from_outside_cannot_forge_another_or_colour_the_terminal(written
         in line
     )
     assert line.isprintable()
+
+
+def test_a_failure_that_says_what_to_do_is_a_line_and_has_its_trace_with_verbose_alone(
+    written: Any,
+) -> None:
+    def fail(error: Exception) -> None:
+        try:
+            raise error
+        except Exception:
+            LOG.exception("not weighed")
+
+    fail(Unavailable("The disk is full; free some space."))
+    assert "Traceback" in written()
+    before = len(written())
+    logging.getLogger().setLevel(logging.INFO)
+    fail(Unavailable("The disk is full; free some space."))
+    assert written()[before:].endswith("not weighed: The disk is full; free some space.\n")
+    assert written()[before:].count("\n") == 1
+    fail(ValueError("a bug"))
+    assert "ValueError: a bug" in written()[before:]
 
 
 def test_text_that_is_meant_to_be_read_stays(written: Any) -> None:

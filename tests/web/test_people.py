@@ -4,6 +4,7 @@ import asyncio
 import base64
 import ipaddress
 import json
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -18,6 +19,7 @@ from adapters.http import application
 from adapters.web.api import Api
 from adapters.web.people import (
     SCOPES,
+    TOKENS,
     Known,
     OidcConfig,
     OidcProvider,
@@ -360,6 +362,17 @@ async def test_a_token_ends_by_time_and_by_being_revoked_and_guessing_it_is_boun
     assert "secret" not in str(console.shelf.rows)
 
 
+async def test_a_token_that_is_made_anew_ends_the_old_one_with_the_next_request():
+    async with Console(Known()) as console:
+        old = console.token("member", name="ci")
+        kept = TOKENS.get(console.shelf, "ci")
+        fresh = make_token(console.shelf, "ci", replace(kept, by="b"), replaces=True)
+        new = {"Authorization": f"Bearer {fresh}"}
+        statuses = [(await console.client.get("/", headers=x)).status for x in (old, new)]
+    assert statuses == [401, 200]
+    assert TOKENS.get(console.shelf, "ci").scope == kept.scope == "member"
+
+
 def test_a_token_has_a_known_scope_and_a_name_of_its_own():
     shelf, now = MemoryShelf(), datetime.now(UTC)
     token = ProgramToken("", "reader", now, 60, now, "")
@@ -368,6 +381,37 @@ def test_a_token_has_a_known_scope_and_a_name_of_its_own():
         with pytest.raises(WrongInput):
             make_token(shelf, name, replace(token, scope=scope))
     assert set(SCOPES) == {"metrics", "reader", "member", "admin"}
+
+
+async def test_a_proxy_that_is_not_listed_and_a_person_without_a_role_are_told_and_audited(caplog):
+    caplog.set_level(logging.INFO, "trnbot.audit")
+
+    def audited():
+        return [record.record for record in caplog.records if record.name == "trnbot.audit"]
+
+    elsewhere = replace(PROXY, networks=(ipaddress.ip_network("10.0.3.7"),))
+    page = {"Accept": "text/html", "X-Forwarded-User": "eve@x.org"}
+    async with Console(Known(ROLES, proxy=elsewhere), secret="") as console:
+        shown = await (await console.client.get("/", headers=page)).text()
+        program = await console.client.get("/api/v1/alerts", headers={"X-Forwarded-User": "e"})
+        assert (program.status, "TRNBOT_WEB_TOKEN" in await program.text()) == (401, False)
+    assert "came from 127.0.0.1, which is none of TRNBOT_WEB_PROXIES" in shown
+    assert [record["result"] for record in audited()] == ["refused"] * 2
+
+    caplog.clear()
+    async with Console(Known(ROLES, proxy=PROXY), secret="") as console:
+        assert (await console.client.get("/", headers=page)).status == 403
+    (record,) = audited()
+    assert (record["what"], record["by"]) == ("sign in", "proxy")
+    assert "eve@x.org is known, and has no role here" in record["because"]
+
+
+async def test_whoever_signs_out_behind_a_proxy_reads_that_the_proxy_keeps_them_in():
+    headers = {"X-Forwarded-User": "rita@x.org"}
+    async with Console(Known(ROLES, proxy=PROXY), secret="") as console:
+        left = await console.client.post("/logout", headers=headers | OWN)
+        assert (left.status, left.url.path) == (200, "/logout")
+        assert "The proxy keeps you signed in; sign out there." in await left.text()
 
 
 async def test_the_provider_is_asked_for_proof_that_only_this_browser_can_give(provider):
