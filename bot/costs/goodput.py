@@ -184,19 +184,19 @@ class Split:
     def _hours(self, key: Mapping[str, str]) -> list[tuple[str, Doubles]]:
         """Return the hours that were seen of the row's node, else of all of its type and cluster."""
         node = key[RESOURCE].rpartition("/")[2]
+        span = self._of_span(_begin(key))
         # An instance that no metric knows is not seen; a row of no instance is of all alike.
         if node in self._nodes:
-            rows = [self._nodes[node]]
-        elif node.startswith("i-"):
-            rows = []
-        else:
-            place = key.get("cluster", "")
-            rows = [
-                row
-                for row, thing in enumerate(self._things)
-                if thing.instance_type == key[TYPE] and place in ("", thing.cluster)
-            ]
-        return [(job, hours[rows].sum(axis=0)) for job, hours in self._of_span(_begin(key))]
+            return [(job, hours[self._nodes[node]]) for job, hours in span]
+        if node.startswith("i-"):
+            return []
+
+        rows = [
+            row
+            for row, thing in enumerate(self._things)
+            if thing.instance_type == key[TYPE] and key.get("cluster") in (None, "", thing.cluster)
+        ]
+        return [(job, hours[rows].sum(axis=0)) for job, hours in span]
 
     def _of_span(self, begin: str) -> list[tuple[str, Doubles]]:
         """Return the hours of each class and of `work_hours` of each node, by job.

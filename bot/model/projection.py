@@ -130,30 +130,31 @@ class Forecasts:
         """
         n, days = lines.shape
         week, growth = _habits(lines)
-        usual = np.abs(lines).cumsum(axis=1) / np.arange(1, days + 1)
-        mixed = Forecasts(np.zeros((days + 1, n, _WEEK)), np.zeros((days + 1, n)))
-        whole: dict[int, Doubles] = {}
-        for today in range(1, days + 1):
-            regret = np.zeros(week.shape[1:3])
-            for day in range(max(1, today - MOST // 2), today):
-                after = min(_WEEK, today - day)
-                error = whole.get(day)
-                if error is None:
-                    # What each habit expected of those days together, (habits, n).
-                    coming = week[day][:, :, np.arange(day, day + after) % _WEEK].sum(axis=2)
-                    summed = coming + growth[day] * after * (after + 1) / 2
-                    error = np.abs(summed - lines[:, day : day + after].sum(axis=1)) / after
-                    error -= error.min(axis=0)
-                if after == _WEEK:
-                    whole[day] = error
-                regret += error
 
-            # By the day, so that a young line's errors are as large as an old one's.
-            regret /= min(max(today - 1, 1), MOST // 2)
-            weights = (regret + _FLOOR * usual[:, today - 1] + 1e-9) ** -2
-            weights /= weights.sum(axis=0)
-            mixed.week[today] = (week[today] * weights[:, :, None]).sum(axis=0)
-            mixed.growth[today] = (growth[today] * weights).sum(axis=0)
+        # By how much more than the best each habit was off: over the whole weeks after each day of
+        # the newest two months, then over what there was of the weeks that had not ended.
+        regret = np.zeros((days + 1, *week.shape[1:3]))
+        for after in reversed(range(1, min(_WEEK + 1, days))):
+            missed = _missed(lines, week, growth, after)
+            if after < _WEEK:
+                regret[after + 1 :] += missed
+                continue
+            for day in range(_WEEK + 1, days + 1):
+                first = max(1, day - MOST // 2)
+                regret[day] = missed[first - 1 : day - _WEEK].sum(axis=0)
+
+        # By the day, so that a young line's errors are as large as an old one's.
+        today = np.arange(1, days + 1)
+        usual = (np.abs(lines).cumsum(axis=1) / today).T[:, None]
+        regret = regret[1:] / np.clip(today - 1, 1, MOST // 2)[:, None, None]
+        weights = (regret + _FLOOR * usual + 1e-9) ** -2
+        weights /= weights.sum(axis=1)[:, None]
+
+        # Day by day, as all at once would take the memory of every habit once more.
+        mixed = Forecasts(np.zeros((days + 1, n, _WEEK)), np.zeros((days + 1, n)))
+        mixed.growth[1:] = (growth[1:] * weights).sum(axis=1)
+        for day, weight in enumerate(weights, 1):
+            mixed.week[day] = (week[day] * weight[:, :, None]).sum(axis=0)
         return mixed
 
     def days(self, ahead: int) -> Doubles:
@@ -192,25 +193,39 @@ def _habits(lines: Doubles) -> tuple[Doubles, Doubles]:
     habits = len(_LEVELS) + len(_SAME_WEEKDAYS) + 1
     week = np.zeros((days + 1, habits, n, _WEEK))
     growth = np.zeros((days + 1, habits, n))
+
+    ended = np.arange(1, days + 1)
     sums = np.concatenate([np.zeros((n, 1)), lines.cumsum(axis=1)], axis=1)
+    for habit, span in enumerate(_LEVELS):
+        summed = sums[:, ended] - sums[:, np.maximum(0, ended - span)]
+        week[1:, habit] = (summed / np.minimum(span, ended)).T[:, :, None]
+
+    # The same weekdays, where there was one; the level of a week where there was none.
+    usual = week[:, _LEVELS.index(_WEEK)]
+    for habit, weeks in enumerate(_SAME_WEEKDAYS, len(_LEVELS)):
+        for number in range(_WEEK):
+            week[1 : number + 1, habit, :, number] = usual[1 : number + 1, :, number]
+            for newest in range(number, days, _WEEK):
+                same = lines[:, max(number, newest - (weeks - 1) * _WEEK) : newest + 1 : _WEEK]
+                week[newest + 1 : newest + 1 + _WEEK, habit, :, number] = same.mean(axis=1)
+
     for day in range(1, days + 1):
-        levels = [(sums[:, day] - sums[:, max(0, day - span)]) / min(span, day) for span in _LEVELS]
-        expected = [np.repeat(level[:, None], _WEEK, axis=1) for level in levels]
-        usual = expected[_LEVELS.index(_WEEK)]
-
-        # The same weekdays, where there was one; the level of a week where there was none.
-        same = [lines[:, max(0, number % _WEEK) : day : _WEEK] for number in range(_WEEK)]
-        for weeks in _SAME_WEEKDAYS:
-            told = [
-                same[number][:, -weeks:].mean(axis=1) if number < day else usual[:, number]
-                for number in range(_WEEK)
-            ]
-            expected.append(np.stack(told, axis=1))
-
-        slope, end = _trend(lines[:, max(0, day - _TREND) : day])
-        growth[day, -1] = slope
-        week[day] = np.stack([*expected, np.repeat(end[:, None], _WEEK, axis=1)])
+        growth[day, -1], end = _trend(lines[:, max(0, day - _TREND) : day])
+        week[day, -1] = end[:, None]
     return week, growth
+
+
+def _missed(lines: Doubles, week: Doubles, growth: Doubles, after: int) -> Doubles:
+    """Return by how much more than the best each habit was off a day, (days, habits, n).
+
+    Over the `after` days that followed each day, from day 1 on, where so many have followed.
+    """
+    day = np.arange(1, lines.shape[1] + 1 - after)
+    summed = sum(week[day, :, :, (day + n) % _WEEK] for n in range(after))
+    summed = summed + growth[day] * after * (after + 1) / 2
+    seen = np.stack([lines[:, n : n + after].sum(axis=1) for n in day])
+    error = np.abs(summed - seen[:, None]) / after
+    return np.asarray(error - error.min(axis=1)[:, None])
 
 
 def _trend(seen: Doubles) -> tuple[Doubles, Doubles]:

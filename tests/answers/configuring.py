@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from bot.answers.all import ANSWERS
 from bot.app import App
@@ -35,9 +36,15 @@ def opened_every(interval: str) -> OpenedSource:
     )
 
 
+DETECTORS = WeakKeyDictionary[OpenedSource, Any]()
+"""One detector for all bots over a recording: what it has learnt of it once, it learns for none again."""
+
+
 def app(opened: OpenedSource, store: Any, policy: Policy | None = None, **more: Any) -> App:
     chosen = policy or settings_of({}).policy
-    ports = with_parts(opened.ports(Stores(store, store, store, store), chosen), **more)
+    ports = opened.ports(Stores(store, store, store, store), chosen)
+    parts = {"detect": DETECTORS.setdefault(opened, ports.world.detect), **more}
+    ports = with_parts(ports, **parts)
     return App(ports, ports.site.channels, Access((ADMIN, "chat:U3")), time.monotonic)
 
 
