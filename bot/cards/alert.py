@@ -10,6 +10,7 @@ from bot.cards.alert_words import (
     alert_data,
     decided,
     headline,
+    held_words,
     lasted,
     money_texts,
     price_words,
@@ -52,7 +53,7 @@ from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, NotificationLogEntry, Reason
 from bot.model.route import Routes, place_of
-from bot.model.window import day, duration_text, utc_text
+from bot.model.window import duration_text, utc_text
 
 
 def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
@@ -410,12 +411,16 @@ def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silen
     """
     ack = alert.acknowledged
     snooze = next((s for s in silences if alert.muted_by == MutedBy.SILENCE.mark(s.id)), None)
-    if ack and (snooze is None or ack.at > entry.at):
+    # Where the clock stands still, what was just decided is as old as the last line.
+    if ack and ack.at >= entry.at:
         return f"Acknowledged by {ack.who}{noted(ack.note)}"
+    if snooze is None and alert.assigned and alert.assigned.at >= entry.at:
+        return f"Assigned to {alert.assigned.whom}"
     if snooze is None:
-        return f"Assigned to {alert.assigned.whom}" if alert.assigned else "Open again"
+        # What stood before and still stands is no news: it must not read as if it had just happened.
+        return ", ".join(filter(None, ("Open again", held_words(alert))))
     if snooze.pattern:
-        return f"Muted as not an anomaly by {snooze.who} until {day(snooze.ends)}"
+        return f"Muted as not an anomaly by {snooze.who} until {utc_text(snooze.ends)}"
     ceiling = f" or {usd(snooze.ceiling_usd)}" if snooze.ceiling_usd else ""
 
     return f"Snoozed by {snooze.who} until {utc_text(snooze.ends)}{ceiling}{noted(snooze.reason)}"

@@ -16,7 +16,7 @@ from bot.cards.lines import quote
 from bot.cards.words import about, committed_words, noted, plural, quantity
 from bot.model.alert import Alert, MutedBy, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
-from bot.model.causes import About, Severity
+from bot.model.causes import About, Cause, Severity
 from bot.model.money import cents, counted, usd
 from bot.model.price import Whose
 from bot.model.window import calendar_day, duration_text, utc_text
@@ -83,13 +83,13 @@ def where(alert: Alert) -> str:
     noun = "job " if alert.cause.facts.of_job else ""
     job = f"{noun}{scope.job}" if scope.job and alert.cause.facts.about is About.NODES else ""
     if len(things) < 2:
-        count = " ".join(filter(None, (labels.instance_type, *things)))
+        count = " ".join(filter(None, (labels.instance_type, *set(things).difference({name}))))
     elif labels.instance_type:
         count = f"{len(things)} x {labels.instance_type}"
     else:
         count = things_in(alert.anomaly)
 
-    return ", ".join(filter(None, (name, job, count if count != name else "", labels.region)))
+    return ", ".join(filter(None, (name, job, count, labels.region)))
 
 
 _NOUNS: Mapping[str, str] = {
@@ -222,6 +222,8 @@ def price_words(alert: Alert) -> str:
     if waste is None:
         unpriced = "No price is known for these nodes, so no dollars"
         return unpriced if alert.anomaly.wasted_shares else ""
+    if not (waste.per_hour or waste.so_far or waste.unpriced):
+        return ""
     if billed:
         goes_on = alert.firing and billed.until != billed.through
         later = ", later hours are an estimate" if goes_on else ""
@@ -357,7 +359,8 @@ def pattern_words(pattern: Pattern) -> str:
         if unit == "seconds" or unit.startswith("USD"):
             parts.append(f"at {quantity(low, unit)} to {quantity(high, unit)}")
         else:
-            factor, sign = 1, {"count": "events", "score": ""}.get(unit, unit)
+            counts = "instances" if pattern.rule == Cause.UNUSED_CAPACITY else "events"
+            factor, sign = 1, {"count": counts, "score": ""}.get(unit, unit)
             if unit in {"ratio", "%"}:
                 factor, sign = 100, "%"
             levels = figure(round(low * factor, 6), ""), figure(round(high * factor, 6), sign)

@@ -6,7 +6,7 @@ Find in it scattered jobs, unused storage and used throughput.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -272,8 +272,11 @@ def bill_coverage(
     return Coverage()
 
 
-def _reporting(reading: Reading) -> tuple[int, int]:
-    """Return how many accelerated nodes run, and how many of them sent no metrics lately."""
+def _reporting(reading: Reading) -> tuple[list[str], list[str]]:
+    """Return the types of the accelerated nodes that run, and of those that sent no metrics lately.
+
+    One for each node.
+    """
     frame, nodes, reporting = reading.frame("node"), reading.inventory.accelerated, set[str]()
     if frame is not None and frame.n_steps:
         hour = frame.last(_NOW).values
@@ -282,21 +285,30 @@ def _reporting(reading: Reading) -> tuple[int, int]:
         reporting = set(map(attrgetter("instance"), compress(frame.things, (~mute).tolist())))
     # At most ticks all report: then no node is looked at by itself.
     unread = nodes.keys() - reporting
-    return len(nodes), sum(reading.now - nodes[name].launched_at > _NOW for name in unread)
+    silent = [name for name in unread if reading.now - nodes[name].launched_at > _NOW]
+    return [node.labels.instance_type for node in nodes.values()], [
+        nodes[name].labels.instance_type for name in silent
+    ]
 
 
-def coverage_of(reading: Reading, asked: tuple[int, int] | None = None) -> Coverage:
+def coverage_of(
+    reading: Reading, asked: tuple[Sequence[str], Sequence[str]] | None = None
+) -> Coverage:
     """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown.
 
-    `asked` are how many nodes it is asked for, and how many of them are silent: else all.
+    `asked` are the types of the nodes it is asked for, and of the silent ones: else of all.
     """
-    nodes, silent = asked or _reporting(reading)
+    types, silent_types = asked or _reporting(reading)
+    nodes, silent, whose = len(types), len(silent_types), ""
+    # Types that never report are no nodes that fell silent.
+    if 0 < silent < nodes and not set(silent_types) & set(Counter(types) - Counter(silent_types)):
+        whose = f": all of {', '.join(sorted(set(silent_types)))}"
     troubles = list(dict.fromkeys([*reading.missing, *map(str, reading.gaps)]))
     sentences = troubles[:_NAMED]
     if unnamed := len(troubles) - len(sentences):
         sentences.append(f"And {counted(unnamed, 'more gap')}; 'doctor' lists them.")
     if silent:
-        sentences.append(f"{silent:,} of {counted(nodes, 'node')} sent no metrics lately.")
+        sentences.append(f"{silent:,} of {counted(nodes, 'node')} sent no metrics lately{whose}.")
     if spend := reading.frame("spend"):
         sentences += filter(None, [bill_coverage(billed_end(spend), reading.now).because])
     sentences = sentences or list(filter(None, [reading.learning]))

@@ -6,13 +6,13 @@ import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from bot.answers.about.about import help_about
-from bot.cards.card import Card
+from bot.cards.card import Buttons, Card, Tone, quiet
 from bot.errors import NothingToWatch, Unavailable, WrongInput
 from bot.grammar.line import Call, attempted, read_line, understand
 from bot.grammar.registry import Command, Needs
@@ -88,6 +88,10 @@ class TerminalApps:
             if not state and opened.live:
                 del self._apps[source, state]
         return OpenedApp(app, opened, command)
+
+    def replays(self, command: Command) -> bool:
+        """Return whether a command is answered by a replay, of which nothing is kept."""
+        return Needs.STATE in command.opens and self._state_of(command) is None
 
     def _state_of(self, command: Command) -> StateOf | None:
         """Return what opens the state of a command, None for a replay up to the time asked about.
@@ -207,6 +211,11 @@ def _answer(options: Options, line: str, meaning: Meaning) -> tuple[Call, Card, 
     request = Request(line, user, time, "terminal", LOCAL, whole=whole)
     with closing(ProgressBar(sys.stderr)) as bar, noting_progress(bar):
         call, card = asyncio.run(opened.app.ask(request))
+    if call.command.changes and card.tone is Tone.GOOD and apps.replays(call.command):
+        # The next line replays the recording anew: there is nothing that a button could take back.
+        blocks = (block for block in card.blocks if not isinstance(block, Buttons))
+        tried = quiet("Only tried: the recording is replayed for each line, and nothing is kept.")
+        card = replace(card, blocks=(*blocks, tried))
     return call, card, time
 
 

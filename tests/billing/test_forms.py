@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from adapters.billing.attribution import read_tags
+from bot.answers.cost.commitments import uses_of
 
 BY = ("account", "region", "zone", "service", "usage_type", "operation", "instance_type", "family", "purchase", "line", "resource", "cluster",
       "team", "project", "tag:Cost Center", "day", "hour", "month")  # fmt: skip
@@ -342,9 +343,39 @@ def test_focus_1_2_tells_empty_reserved_capacity_by_its_status(exports, november
     }
     rates = bill.rates(exports.day.replace(day=5))
     assert [(x.usd_per_hour, x.hours) for x in rates.by_type] == [(Decimal("21.5"), 1.0)]
+    by = ("commitment", "purchase", "line", "usage_type", "commitment_ends")
+    assert [(x.usd, x.unused_usd) for x in uses_of(bill.tally(november, by), [])] == [
+        (Decimal("43.00"), Decimal("21.50"))
+    ]
     assert {
         name: [x.usd_per_hour for x in prices] for name, prices in rates.by_reservation.items()
     } == {RESERVED.rpartition("/")[2]: [Decimal("21.5")]}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"capacity_reservation_capacity_reservation_arn": RESERVED},
+        {"reservation_reservation_a_r_n": RESERVED},
+    ],
+)
+def test_an_on_demand_reservation_is_one_commitment_used_and_empty(exports, november, named):
+    """Where only its used hours name it in a column of its own, the empty ones name it as their resource."""
+    empty = {
+        **dict.fromkeys(named, ""),
+        "line_item_usage_type": "USW2-UnusedBox:trn1.32xlarge",
+        "line_item_resource_id": RESERVED,
+    }
+    bill = exports.bill(
+        exports.line(cost="21.50", **named), exports.line(cost="64.50", **{**named, **empty})
+    )
+    by = ("commitment", "purchase", "line", "usage_type", "commitment_ends")
+    (use,) = uses_of(bill.tally(november, by), [])
+    assert (use.name, use.usd, use.unused_usd) == (
+        RESERVED.rpartition("/")[2],
+        Decimal("86.00"),
+        Decimal("64.50"),
+    )
 
 
 @pytest.mark.parametrize(

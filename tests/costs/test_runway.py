@@ -70,12 +70,13 @@ def test_capacity_blocks_that_name_no_commitment_are_one() -> None:
     """What nothing used of them is in the sum that `cost` says; hours on demand are no commitment."""
 
     def row(purchase: str, line: str, usd: int, commitment: str = "") -> Spend:
-        key = {"purchase": purchase, "line": line, "commitment": commitment, "commitment_ends": ""}
+        key = {"purchase": purchase, "line": line, "commitment": commitment}
+        key |= {"usage_type": "", "commitment_ends": ""}
         return Spend(key, Money(amortised=Decimal(usd)))
 
     tally = Tally(
         WEEK,
-        ("commitment", "purchase", "line", "commitment_ends"),
+        ("commitment", "purchase", "line", "usage_type", "commitment_ends"),
         (
             row("capacity-block", "EC2", 90),
             row("capacity-block", "commitment", 10),

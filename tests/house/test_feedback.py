@@ -48,7 +48,7 @@ async def test_the_like_of_a_wrong_alert_stays_quiet_on_every_replica_and_says_b
     store,
 ) -> None:
     _, card, shown = await judged(store)
-    assert "similar alerts are muted until Dec 20" in card.title
+    assert "similar alerts are muted until Dec 20, 12:00 UTC" in card.title
     assert "Muted as not an anomaly by" in shown
     assert "dana" in shown
     chat, later = Chat(), NOON + 2 * DAY
@@ -230,6 +230,8 @@ def test_the_level_of_a_pattern_is_written_in_few_digits(
     low: float, high: float, unit: str, words: str
 ) -> None:
     assert pattern_words(Pattern("starved", Labels(), unit, low, high)) == words
+    empty = pattern_words(Pattern("unused_capacity", Labels(), unit, low, high))
+    assert empty == words.replace("events", "instances")
 
 
 async def test_a_snooze_has_an_undo_too(store) -> None:

@@ -11,7 +11,7 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Buttons, Card, Form, Tone
 from bot.model.alert import Alert
-from bot.model.request import Request
+from bot.model.request import Request, User
 from tests.builders import FIVE, NOON, anomaly
 from tests.house.fakes import Chat, Script, app, ask
 
@@ -138,3 +138,58 @@ async def test_a_form_that_says_what_it_mutes_is_not_asked_about_again() -> None
     )
     await bot.answer(ask(f"{form.line} length=90d"))
     assert len(store.load(NOON).silences) == 1
+
+
+async def test_who_acknowledges_second_reads_who_has_it_already() -> None:
+    """Also of two who press at once: each is answered by what stands once theirs is saved."""
+    bot, store, alert = await firing()
+    first = await bot.answer(ask(f"ack {alert.id}"))
+    again = replace(ask(f"ack {alert.id}", "chat:U2", NOON + FIVE), user=User("chat:U2", "mei"))
+    second = await bot.answer(again)
+    assert (first.title, second.title) == (
+        "Acknowledged by you",
+        "Already acknowledged by dana, Nov 20, 12:00 UTC",
+    )
+    assert len(store.decisions(alert.id)) == 2
+
+
+async def test_what_is_decided_about_an_alert_that_is_over_says_so() -> None:
+    bot, _, alert = await firing(anomaly(), *[None] * 6)
+    for i in range(1, 7):
+        await bot.tick(NOON + i * FIVE)
+    later = NOON + timedelta(hours=1)
+    for line in ("ack {}", "snooze {} 1h"):
+        card = await bot.answer(ask(line.format(alert.id), at=later))
+        assert "over since Nov 20, 12:" in repr(card.blocks), card
+
+
+@pytest.mark.parametrize("written", [str.upper, str.capitalize, lambda name: name[:5]])
+async def test_an_alert_is_found_as_a_phone_writes_it_and_by_its_beginning(written) -> None:
+    bot, _, alert = await firing()
+    card = await bot.answer(ask(f"why {written(alert.id)}"))
+    assert card.title.startswith("Why: FIRING")
+    unknown = await bot.answer(ask(f"why {alert.id[:3]}"))
+    assert "No alert of the last 15 days" in unknown.data["error"]
+
+
+async def test_two_silences_of_one_alert_mute_one_alert() -> None:
+    bot, _, alert = await firing(anomaly(), anomaly(at=NOON + FIVE))
+    await bot.answer(ask(f"snooze {alert.id} 2h"))
+    await bot.answer(ask(f"not-an-anomaly {alert.id} 2h"))
+    await bot.tick(NOON + FIVE)
+    card = await bot.answer(ask("silences", at=NOON + FIVE))
+    assert card.title == "2 silences, 1 firing alert muted"
+
+
+async def test_an_assignment_is_not_said_again_where_another_decision_is_withdrawn() -> None:
+    store, chat = MemoryStore(), Chat()
+    bot = app(Script(*(anomaly(at=NOON + i * FIVE) for i in range(4))), chat, store)
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    for i, line in enumerate(("assign {} bob", "ack {}", "unack {}"), 1):
+        await bot.answer(ask(line.format(alert.id), at=NOON + i * FIVE - timedelta(minutes=1)))
+        await bot.tick(NOON + i * FIVE)
+    assert chat.threads == [
+        "Assigned to bob by dana",
+        "Acknowledged by dana",
+        "Open again, assigned to bob",
+    ]

@@ -79,6 +79,18 @@ def test_a_node_that_was_just_launched_owes_no_metrics_yet():
     assert coverage_of(read) == Coverage()
 
 
+def test_nodes_of_a_type_that_never_reports_are_named_by_it():
+    read = silenced(1)
+    name, node = next(iter(read.inventory.instances.items()))
+    apart = replace(node, labels=replace(node.labels, instance_type="trn2.48xlarge"))
+    instances = {**read.inventory.instances, name: apart}
+    typed = replace(read, inventory=replace(read.inventory, instances=instances))
+    assert [coverage_of(x).because for x in (typed, read)] == [
+        "1 of 4 nodes sent no metrics lately: all of trn2.48xlarge.",
+        "1 of 4 nodes sent no metrics lately.",
+    ]
+
+
 def test_of_many_troubles_the_first_two_are_named_and_the_others_counted():
     troubles = tuple(Gap(f"{name} is denied.") for name in "abcd")
     because = coverage_of(replace(reading(), gaps=troubles)).because

@@ -438,6 +438,9 @@ def test_an_ended_alert_costs_what_the_bill_shows_of_its_hours() -> None:
         replace(some, waste=replace(some.waste, billed=False, basis="billed, own hours"))
     ).startswith("Estimated at the billed price (each node's own) of ")
     assert price_words(some).endswith("; 1 of 2 nodes left out, as no price is known for them")
+    # Where nothing is wasted there are no dollars to name a price of.
+    nothing = replace(exact.waste, per_hour=Decimal(0), so_far=Decimal(0))
+    assert price_words(replace(exact, waste=nothing)) == ""
 
 
 @pytest.mark.parametrize("cause", [Cause.UNUSED_CAPACITY, Cause.ORPHANED_STORAGE])

@@ -31,7 +31,9 @@ SELECT
     coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage')
         AND (runs_instance(usage_type) OR holds_instance(usage_type)) AS metered,
     line_type = 'Fee' AND ri_arn IS NOT NULL AND (purchase <> 'capacity-block' OR ri_arn NOT LIKE 'arn:%') AS bought,
-    coalesce(sp_arn, ri_arn) AS commitment,
+    -- A reservation of capacity is one commitment, used and empty: its empty places may name it as their resource alone.
+    coalesce(sp_arn, ri_arn, CASE WHEN purchase = 'on-demand' THEN coalesce(held_by,
+        CASE WHEN holds_instance(usage_type) AND resource LIKE '%:capacity-reservation/%' THEN resource END) END) AS commitment,
     moment(lapses) AS lapses,
     FALSE AS buys,
     FALSE AS unused,

@@ -38,7 +38,8 @@ SELECT
                      OR holds_instance(coalesce(x_usage_type, sku_usage_type, sku_meter)) OR description ILIKE '%instance hour%' END
         AS metered,
     FALSE AS bought,
-    commitment_id AS commitment,
+    -- A reservation of capacity is one commitment, used and empty.
+    coalesce(commitment_id, CASE WHEN purchase = 'on-demand' THEN held_by END) AS commitment,
     NULL::TIMESTAMP AS lapses,
     category = 'Purchase' AS buys,
     coalesce(status, '') ILIKE 'unused' AS unused,

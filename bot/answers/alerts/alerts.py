@@ -59,6 +59,8 @@ from bot.model.window import (
 from bot.ports import Ports, State, StateUpdate
 
 KEPT = timedelta(days=15)
+_BEGINNING = 4
+"""The fewest characters that may stand for an alert's id."""
 LENGTH = re.compile(r"\d{1,5}(min|[mhdw])")
 """A length where the name of an alert could stand."""
 
@@ -66,7 +68,7 @@ LENGTH = re.compile(r"\d{1,5}(min|[mhdw])")
 def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     """Find the alert that `name` means: id or key first, else the newest of a cluster, run or node.
 
-    "" means the thread's. May block.
+    The beginning of an id is enough where no other begins so. "" means the thread's. May block.
     """
     memory = ports.stores.alerts.load(request.at)
     if not name:
@@ -80,7 +82,8 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         )
 
     history = lately(ports, request.at)
-    exact = [alert for alert in history if name in {alert.id, alert.key}]
+    # A phone begins a line with a capital.
+    exact = [alert for alert in history if name.lower() == alert.id or name == alert.key]
     concerned = [
         alert
         for alert in history
@@ -88,6 +91,9 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     ]
     # A cluster may have had several alerts: one that fires is meant before one that is over.
     matches = exact or sorted(concerned, key=lambda alert: not alert.firing)
+    begun = [alert for alert in history if alert.id.startswith(name.lower())]
+    if not matches and len(name) >= _BEGINNING and len(begun) == 1:
+        matches = begun
     if not matches:
         labels = [alert.anomaly.labels for alert in history]
         places = {place for x in labels for place in (x.cluster, x.job) if place}
@@ -258,10 +264,10 @@ def alerts_card(
                 Column("for", lambda alert: duration_text(lasted((alert,))), NUMBER),
                 Column(
                     "$/h",
-                    lambda alert: alert.waste.per_hour if alert.waste and alert.firing else None,
+                    lambda alert: (alert.firing and alert.waste and alert.waste.per_hour) or None,
                     USD,
                 ),
-                Column("so far", lambda alert: alert.waste.so_far if alert.waste else None, USD),
+                Column("so far", lambda alert: (alert.waste and alert.waste.so_far) or None, USD),
                 # That all of them are open the title says, and a phone has the room for their places.
                 *([Column("state", state)] if {"open"} != set(map(state, ranked)) else []),
             ).table(
@@ -284,8 +290,9 @@ def state(alert: Alert) -> str:
 
 
 def decided_card(alert: Alert, decision: str) -> Card:
-    """Confirm a decision to the person who made it."""
-    return Card(decision, Tone.GOOD, (quiet(_place(alert)),), {"alert": alert.id})
+    """Confirm a decision to the person who made it, and say where the alert is over."""
+    over = f" · over since {utc_text(alert.closed)}" if alert.closed else ""
+    return Card(decision, Tone.GOOD, (quiet(f"{_place(alert)}{over}"),), {"alert": alert.id})
 
 
 def undoable(card: Card, line: str) -> Card:
@@ -419,9 +426,15 @@ def ack(
     name: str = WHICH,
     note: str = arg("", "a note for the others", rest=True),
 ) -> Card:
-    """Acknowledge one alert."""
+    """Acknowledge one alert; who presses second reads who has it already."""
     target, words = find_with_words(ports, request, name, note)
-    return decide(ports, request, target, DecisionKind.ACKNOWLEDGE, "Acknowledged by you", words)
+    done = decide(ports, request, target, DecisionKind.ACKNOWLEDGE, "Acknowledged by you", words)
+
+    # Read once it is saved: of two who press at once, one sees the other.
+    standing = find_alert(ports, request, target.id).acknowledged
+    if standing is None or (standing.by, standing.at) == (request.user.id, request.at):
+        return done
+    return replace(done, title=f"Already acknowledged by {standing.who}, {utc_text(standing.at)}")
 
 
 @command(

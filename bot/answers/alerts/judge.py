@@ -44,7 +44,7 @@ from bot.model.alert import Alert, DecisionKind, Silence
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.request import Request
-from bot.model.window import Window, day, parse_duration, rounded_duration, utc_text, write_duration
+from bot.model.window import Window, parse_duration, rounded_duration, utc_text, write_duration
 from bot.ports import Ports, StateUpdate
 from bot.watch.feedback import RuleScore, fits, pattern_of, patterns, scores
 from bot.watch.mute import silences_alert
@@ -125,7 +125,7 @@ def not_an_anomaly(
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
     title = (
         f"Noted as not an anomaly by {silence.who}; similar alerts are muted until"
-        f" {day(silence.ends)}"
+        f" {utc_text(silence.ends)}"
     )
     judged = decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, title)
     listed = replace(
@@ -261,7 +261,8 @@ def silences_card(rows: Sequence[Muted]) -> Card:
         for silence, alert, muted in ranked
         if muted
     }
-    muted_now = sum(len(row[2]) for row in rows)
+    # Two silences may keep the same alert quiet.
+    muted_now = len({alert.id for row in rows for alert in row[2]})
 
     return Card(
         f"{counted(len(rows), 'silence')}, {counted(muted_now, 'firing alert')} muted",

@@ -182,7 +182,7 @@ _SAID = {
     Reason.WORSE: "That it became worse was sent",
     Reason.OVER: "Its end was sent",
     Reason.REMINDER: "A reminder that nobody had acknowledged it was sent",
-    Reason.DECIDED: "The decision was sent",
+    Reason.DECIDED: "What was decided, or that a snooze ended, was sent",
     Reason.UPDATED: "Its newest dollars were sent",
 }
 
@@ -210,7 +210,7 @@ def events(
 ) -> list[Event]:
     """Return the events of an alert that are known, the oldest first.
 
-    Of each channel its newest notification.
+    Of each channel its newest notification, and once that there was a first.
     """
     anomaly, on = alert.anomaly, ""
     if anomaly.kind in {"node", "pod"}:
@@ -238,6 +238,9 @@ def events(
         if silence.ended_at:
             happened.append(Event(silence.ended_at, "seen", "The snooze ended"))
 
+    explained = MutedBy.ALERT.marks(alert) or MutedBy.SETTING.marks(alert)
+    if said and not explained and all(entry.reason is not Reason.FIRST for entry in said):
+        happened.append(Event(alert.notified_at, "sent", "Sent for the first time", "trnbot"))
     for entry in said:
         cost = f", at {usd(entry.usd_per_hour)} an hour" if entry.usd_per_hour else ""
         words = f"{_SAID[entry.reason]} to {entry.channel}{cost}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -196,6 +197,8 @@ class CommitmentUse:
         return 1 - self.unused_usd / self.usd if self.usd else None
 
 
+_EMPTY = re.compile(r"(^|-)Unused(Box|Ded)(:|$)")
+"""The usage types of reserved capacity that stood empty, as AWS bills them."""
 _END = Unit(calendar_day, Align.LEFT)
 USES = Columns[CommitmentUse](
     Column("commitment", lambda use: "(unnamed)" if use.name == use.purchase else use.name),
@@ -209,7 +212,7 @@ USES = Columns[CommitmentUse](
         lambda use: use.unused_usd,
         USD,
         "unused_usd",
-        "its amortised cost in the line `commitment`: what no usage was covered by",
+        "its amortised cost in the line `commitment` and of `UnusedBox`: what no usage took",
         total=True,
     ),
     Column("end", lambda use: use.ends_on, _END, "ends_on", missing="not in the bill"),
@@ -228,7 +231,7 @@ RESERVATIONS = Columns[Reservation](
 
 
 def uses_of(tally: Tally, reservations: Sequence[Reservation]) -> list[CommitmentUse]:
-    """Return the commitments of a bill by commitment, purchase, line and end.
+    """Return the commitments of a bill by commitment, purchase, line, usage type and end.
 
     Those that left most unused first. Capacity Blocks whose rows name none are one; any other row
     without a commitment is left out.
@@ -242,7 +245,11 @@ def uses_of(tally: Tally, reservations: Sequence[Reservation]) -> list[Commitmen
 
     uses = []
     for name, parts in rows.items():
-        unused = [part for part in parts if part.key["line"] == "commitment"]
+        unused = [
+            part
+            for part in parts
+            if part.key["line"] == "commitment" or _EMPTY.search(part.key["usage_type"])
+        ]
         # When it ends may be said on its fee alone.
         ends = max(part.key["commitment_ends"] for part in parts)
         uses.append(
@@ -336,7 +343,7 @@ def commitments(
     where: tuple[Filter, ...] = arg("", CONDITIONS),
 ) -> Card:
     """Sum the bill by commitment; the part that nothing used is a line of its own."""
-    by = ("commitment", "purchase", "line", "commitment_ends")
+    by = ("commitment", "purchase", "line", "usage_type", "commitment_ends")
     billing = Allocation(ports, request.at)
     tally = billing.tally(window, by, where)
     refuse_unknown(billing, ports.world.billing, tally, where)

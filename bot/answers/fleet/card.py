@@ -507,8 +507,9 @@ def no_nodes(reading: Reading) -> Card:
 
 def seen_of(rows: Sequence[NodeRow], reading: Reading) -> Coverage:
     """Return how much is known of some nodes: `fleet` and `idle` say the same of silent ones."""
-    silent = sum(row.state is NodeState.NO_DATA for row in rows)
-    return coverage_of(reading, (len(rows), silent))
+    types = [row.instance.labels.instance_type for row in rows]
+    silent = [row.instance.labels.instance_type for row in rows if row.state is NodeState.NO_DATA]
+    return coverage_of(reading, (types, silent))
 
 
 def unread(rows: Sequence[NodeRow], reading: Reading) -> tuple[Block, ...]:
