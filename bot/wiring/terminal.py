@@ -89,6 +89,17 @@ class TerminalApps:
                 del self._apps[source, state]
         return OpenedApp(app, opened, command)
 
+    def open_for(self, line: str) -> OpenedApp:
+        """Return the bot for a line, plain words by what they mean; may block.
+
+        "Now" is another time for what is asked of a recording than for what is asked of nothing.
+        """
+        meaning = meaning_of(line)
+        try:
+            return self.open(meaning.command)
+        except Unavailable as unavailable:
+            raise (meaning.refused or unavailable) from None
+
     def _state_of(self, command: Command) -> StateOf | None:
         """Return what opens the state of a command, None for a replay up to the time asked about.
 

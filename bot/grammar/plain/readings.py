@@ -422,7 +422,9 @@ class _Question:
     def _main_run(self) -> str:
         """Return the run to offer where none is named: of the model whose name stands in the line."""
         runs = self._names.of("run")
-        models = [f"{sense.fills['unknown']}-" for sense in self._senses if "unknown" in sense.fills]
+        models = [
+            f"{sense.fills['unknown']}-" for sense in self._senses if "unknown" in sense.fills
+        ]
         return next((run for run in runs if run.startswith(tuple(models))), next(iter(runs), ""))
 
     def _first_meaning(self, words: set[str]) -> str:
