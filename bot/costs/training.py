@@ -144,8 +144,8 @@ def reporting(series: Frame, row: int) -> slice | None:
 
 def _begun(epochs: Doubles) -> float | None:
     """Return the share of an epoch that is done, None of a trainer that counts whole ones alone."""
-    read = epochs[~np.isnan(epochs)]
-    return float(epochs[-1] % 1) if (read % 1 > 0).any() else None
+    counts = epochs[~np.isnan(epochs)]
+    return float(epochs[-1] % 1) if (counts % 1 > 0).any() else None
 
 
 def run_cost(

@@ -83,8 +83,8 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         word = re.sub(r"^(?:-e|--editable)\s+", "", line)
         if wheel := _WHEEL.fullmatch(word):
             word = f"{wheel[1]}=={wheel[2]}"
-        elif named := _EGG.search(word) or _REPOSITORY.fullmatch(word):
-            word = named[1]
+        elif address := _EGG.search(word) or _REPOSITORY.fullmatch(word):
+            word = address[1]
         match = _NAME.match(word)
         # Options of pip and bare numbers are no packages.
         if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
@@ -153,13 +153,13 @@ def cuda_card(
         "blocked": _BLOCKED.data(blocked),
         "not_followed": list(elsewhere),
     }
-    said = (
+    limits = (
         "By names and versions alone: code may still call torch.cuda, and a package that is not"
         " listed may need CUDA too."
     )
     if elsewhere:
-        said += f" Not followed: {shortened('; '.join(elsewhere), 200)}."
-    note = quiet(said)
+        limits += f" Not followed: {shortened('; '.join(elsewhere), 200)}."
+    note = quiet(limits)
     packages = counted(len(wanted), "package")
     if not blocked:
         title = f"None of {packages} is known to need CUDA"
@@ -244,8 +244,8 @@ def _code(ports: Ports, request: Request, words: str) -> Mapping[str, str] | Non
     if _CODE.fullmatch(words):
         return files.code(words, request)
     # A word may name a folder or a package: the one that the tables know is meant as a package.
-    known = audit(requirements(words), ports.world.knowledge.claims().packages, request.at.date())
-    if _PIP.search(words) or " " in words or known:
+    listed = audit(requirements(words), ports.world.knowledge.claims().packages, request.at.date())
+    if _PIP.search(words) or " " in words or listed:
         return None
     with suppress(TrnbotError):
         code = files.code(words, request)
