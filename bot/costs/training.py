@@ -142,6 +142,12 @@ def reporting(series: Frame, row: int) -> slice | None:
     return slice(int(reported[0]), int(reported[-1]) + 1) if reported.size else None
 
 
+def _begun(epochs: Doubles) -> float | None:
+    """Return the share of an epoch that is done, None of a trainer that counts whole ones alone."""
+    counts = epochs[~np.isnan(epochs)]
+    return float(epochs[-1] % 1) if (counts % 1 > 0).any() else None
+
+
 def run_cost(
     run: Run, series: Frame, nodes: Sequence[Paid], among: Doubles | None = None
 ) -> RunCost | None:
@@ -179,7 +185,7 @@ def run_cost(
         nodes=node_hours / (cut.n_steps * (cut.step / HOUR)),
         usd=total,
         epochs=finished,
-        partial_epoch=None if epochs is None else float(epochs[-1] % 1),
+        partial_epoch=None if epochs is None else _begun(epochs),
         partial_usd=after,
         tokens=None if reached is None else float(reached[-1] - gained_before),
         checkpoints=_checkpoints(cut),

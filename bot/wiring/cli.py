@@ -18,7 +18,6 @@ from adapters.web.people import TOKENS, ProgramToken, make_token
 from bot.answers.about.document import as_json
 from bot.app import App
 from bot.errors import Unavailable, WrongInput, not_known
-from bot.grammar.registry import Command
 from bot.model.money import counted
 from bot.model.request import User
 from bot.model.window import parse_duration, parse_instant
@@ -54,8 +53,8 @@ def serve_tools(options: Options) -> None:
     settings = settings_of(options.values)
     apps = TerminalApps(settings, options.values.get("source", ""))
 
-    async def opened(command: Command) -> tuple[App, datetime]:
-        bot = await asyncio.to_thread(apps.open, command)
+    async def opened(line: str) -> tuple[App, datetime]:
+        bot = await asyncio.to_thread(apps.open_for, line)
         return bot.app, await asyncio.to_thread(bot.now)
 
     calls = ToolCalls(opened, User(terminal_user(), ""), "terminal")

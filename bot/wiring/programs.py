@@ -5,7 +5,6 @@ What reads is answered, what would change is only previewed.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,16 +32,15 @@ from bot.answers.about.document import (
 )
 from bot.app import App
 from bot.cards.card import Card
-from bot.errors import TrnbotError, Unavailable
+from bot.errors import TrnbotError
 from bot.grammar.line import Call, attempted, read_line
-from bot.grammar.registry import Command, find_command
+from bot.grammar.registry import Command
 from bot.model.request import LOCAL, Manner, Request, User
 from bot.ports import Listener
 from bot.ports.chat import Answered, ToolPorts
 from bot.ports.work import ASKER
 from bot.wiring.environment import product_version
 from bot.wiring.surfaces import command_hints
-from bot.wiring.terminal import Meaning, meaning_of
 
 _WIDTH = 160
 """Columns of an answer in plain text: no person reads it in a window."""
@@ -54,8 +52,8 @@ log = logging.getLogger("trnbot.programs")
 
 Now = Callable[[], Awaitable[datetime]]
 Guard = Callable[[RequestHandler], RequestHandler]
-Opened = Callable[[Command], Awaitable[tuple[App, datetime]]]
-"""Return the bot for a command, and the time that "now" means."""
+Opened = Callable[[str], Awaitable[tuple[App, datetime]]]
+"""Return the bot for a line, plain words too, and the time that "now" means."""
 
 
 class ToolCalls:
@@ -73,18 +71,8 @@ class ToolCalls:
         """
         with _contained():
             line, plain = tool_line(tool, arguments), tool == ASK.name
-            # Plain words are opened for what they mean: "now" is another time in a recording.
-            if plain:
-                meaning, command = await asyncio.to_thread(meaning_of, line), attempted(line)
-            else:
-                command = read_line(line).runs
-                meaning = Meaning(command)
-
-            try:
-                app, time = await self._opened(meaning.command)
-            except Unavailable as unavailable:
-                raise (meaning.refused or unavailable) from None
-
+            command = attempted(line) if plain else read_line(line).runs
+            app, time = await self._opened(line)
             request = Request(line, self._asker, time, self._surface, LOCAL)
             if command and command.changes:
                 return await _preview(app, request, command, console)
@@ -97,7 +85,7 @@ class ToolCalls:
         """
         with _contained():
             whole = line_with(line, arguments) if arguments else line
-            app, time = await self._opened(attempted(whole) or find_command(["help"])[0])
+            app, time = await self._opened(whole)
             request = Request(whole, self._asker, time, self._surface, LOCAL, manner=Manner.VIEWED)
             return _answered(request, *await app.ask(request))
 
@@ -123,7 +111,7 @@ def program_listeners(
     their package is installed.
     """
 
-    async def opened(_: Command) -> tuple[App, datetime]:
+    async def opened(_: str) -> tuple[App, datetime]:
         return app, await now()
 
     calls = ToolCalls(opened, User(READER.id, "a program"), "web")

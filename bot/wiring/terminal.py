@@ -93,6 +93,17 @@ class TerminalApps:
         """Return whether a command is answered by a replay, of which nothing is kept."""
         return Needs.STATE in command.opens and self._state_of(command) is None
 
+    def open_for(self, line: str) -> OpenedApp:
+        """Return the bot for a line, plain words by what they mean; may block.
+
+        "Now" is another time for what is asked of a recording than for what is asked of nothing.
+        """
+        meaning = meaning_of(line)
+        try:
+            return self.open(meaning.command)
+        except Unavailable as unavailable:
+            raise (meaning.refused or unavailable) from None
+
     def _state_of(self, command: Command) -> StateOf | None:
         """Return what opens the state of a command, None for a replay up to the time asked about.
 

@@ -99,6 +99,14 @@ def test_what_is_no_python_is_named_and_nothing_is_run(
     assert sorted(x.name for x in tmp_path.iterdir()) == ["broken.py", "runs.py"]
 
 
+def test_a_folder_needs_no_slash_at_its_end(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["audit", f"{folder}/", "--json"]) == main(["audit", str(folder), "--json"])
+    monkeypatch.chdir(folder.parent)
+    assert main(["audit", folder.name, "--json"]) == main(["audit", f"{folder}/", "--json"])
+
+
 def test_chat_reads_no_file_of_the_server(folder: Path) -> None:
     files = OfferedFiles(read_settings({}))
     request = Request("cuda x.py", User("slack:U1"), NOON, "slack", MEMBER)

@@ -7,7 +7,7 @@ import importlib.metadata
 
 import pytest
 
-from bot.answers.plan.porting import audit, cuda, normal, requirements
+from bot.answers.plan.porting import audit, cuda, normal, requirements, unread
 from bot.cards.card import Tone
 from bot.errors import WrongInput
 from bot.grammar.line import understand
@@ -45,6 +45,25 @@ def ask(line: str, surface: str = "terminal"):
             Request(line, User("u"), NOON, surface, MEMBER),
             **call.arguments,
         )
+    )
+
+
+def test_an_address_names_its_package_and_what_names_none_is_said():
+    text = """-r other.txt
+--extra-index-url https://download.pytorch.org/whl/cu124
+git+https://github.com/NVIDIA/apex.git
+git+ssh://git@github.com/Dao-AILab/flash-attention@v2.7
+https://example.invalid/wheels/torch-2.5.1+cu124-cp311-cp311-linux_x86_64.whl
+"""
+    found = requirements(text)
+    assert [(x.name, x.cuda_build) for x in found] == [
+        ("apex", False),
+        ("flash-attention", False),
+        ("torch", True),
+    ]
+    assert unread(text) == (
+        "-r other.txt",
+        "--extra-index-url https://download.pytorch.org/whl/cu124",
     )
 
 

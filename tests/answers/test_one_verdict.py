@@ -8,14 +8,15 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.cards.card import Tone
+from bot.answers.runs.card import compare_card
+from bot.cards.card import Card, Tone
 from bot.costs.training import Sample, compare, equal_loss
 from bot.costs.verdict import Verdict, like_for_like, measured_speed
 from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Market
 from bot.model.price import AccountRates, Basis, Price
 from tests.answers.advice_world import STEPS, World, ask, quote, words
-from tests.builders import NOON
+from tests.builders import NOON, price
 
 TODAY = NOON.date()
 FITS = (
@@ -337,3 +338,19 @@ def test_only_a_measured_speed_at_billed_prices_is_proven() -> None:
     claimed = replace(speed, kind=ClaimKind.CLAIM)
     assert not Verdict("a", "b", (claimed,), (billed, billed)).proven
     assert not Verdict("a", "b", (speed,)).proven
+
+
+def test_a_verdict_on_epochs_that_differ_by_chance_alone_says_so_in_its_title() -> None:
+    def card(*usd: int) -> Card:
+        old = Sample("a", tuple(map(Decimal, (100, 110, 90))), (1.0, 1.1, 0.9))
+        new = Sample("b", tuple(map(Decimal, usd)), (1.0, 1.1, 0.9))
+        speed = SpeedUp(
+            "trn1", "trn1", 0.98, ClaimKind.MEASURED, "a test", source="own runs", asof=NOON.date()
+        )
+        verdict = Verdict("a", "b", (speed,), (price(), price()))
+        return compare_card(compare(old, new), verdict)
+
+    assert card(101, 112, 92).title == (
+        "a to b: costs more, 102 % of the cost for the same work, which may be noise"
+    )
+    assert "noise" not in card(300, 310, 290).title

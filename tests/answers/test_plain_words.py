@@ -527,6 +527,13 @@ async def test_a_term_is_explained(bot: App, line: str, term: str) -> None:
     assert card.data["meaning"] in str(card.blocks)
 
 
+def test_a_models_name_offers_a_run_of_that_model() -> None:
+    made = Names({"run": ("bert-large-pt-1", "llama3-70b-wt-r1", "llama3-70b-wt-r3")})
+    offered = read_plain("would twice the nodes make llama3-70b-wt faster", made, NOW)
+    assert offered
+    assert [line for line in offered.lines if "scaling" in line] == ["scaling llama3-70b-wt-r1"]
+
+
 def test_examples_stand_as_a_line_is_compared() -> None:
     """As `masked` writes them: the model is counted from them as they are."""
     with PLAIN_LINES.open(encoding="utf-8") as file:

@@ -544,6 +544,16 @@ def test_a_chart_gives_the_five_largest_a_colour_and_the_others_share_one():
     assert cost_charts(tallied(spend("3", day=days[0])))[0].series[0].name == "amortised"
 
 
+def test_an_hour_that_is_not_billed_yet_is_no_bar_of_nothing():
+    """A plan's fee of the whole day is on the bill before the hours are."""
+    hours = [f"2026-11-19T{hour:02}:00:00+00:00" for hour in (10, 11, 12)]
+    rows = [spend("5" if "T10" in at or "T11" in at else "0", hour=at) for at in hours]
+    billed = datetime(2026, 11, 19, 12, tzinfo=UTC)
+    (chart,) = cost_charts(tallied(*rows, by=("hour",), billed_through=billed))
+    assert chart.categories == ("10:00", "11:00")
+    assert chart.summary == "$5.00 an hour."
+
+
 def test_a_title_says_amortised_where_it_differs_by_more_than_a_hundredth():
     def title(net, amortised="100", **more):
         return cost_title(tallied(spend(amortised, net, team="a"), **more), ())

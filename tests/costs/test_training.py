@@ -56,6 +56,14 @@ def test_an_epoch_is_allocated_dollars_over_finished_epochs_and_the_partial_one_
     assert not found.whole
 
 
+def test_how_far_an_epoch_is_is_not_known_of_a_trainer_that_counts_whole_ones():
+    counted = np.floor(ramp(108, 1 / 24, 3.0))
+    found = run_cost(RUN, series(9, run_epoch_count=counted), [paid()] * 4)
+    assert found.epochs
+    assert found.partial_epoch is None
+    assert found.partial_usd > 0
+
+
 def test_a_run_whose_nodes_have_no_price_costs_an_amount_that_nobody_knows():
     lines = {"run_epoch_count": ramp(108, 1 / 24, 3.0), "run_tokens_count": ramp(108, 1e6)}
     unpriced = replace(paid(), usd_per_hour=None)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+from bot.answers.about.summary import summary_card
 from bot.cards.card import Buttons, Text, plain
 from bot.errors import Unavailable
 from tests.builders import NOON, anomaly, with_parts
-from tests.cards.leads import home, week
+from tests.cards.leads import WEEK, home, week
 from tests.cards.samples import idle, starved
 from tests.house.fakes import Chat, Script, app, ask
 
@@ -59,3 +61,11 @@ async def test_what_cannot_be_read_leaves_its_lines_out() -> None:
     card = await bot.answer(ask("home", at=NOON))
     assert card.data["open"] == [alert.id]
     assert words(card)[0] == "Spend: no week of the bill has settled yet."
+
+
+def test_the_buttons_of_a_summary_show_the_numbers_of_its_own_week() -> None:
+    of = week()
+    typed = f"{WEEK.start:%Y-%m-%d}..{WEEK.end - timedelta(days=1):%Y-%m-%d}"
+    for card in (summary_card(of), home(of)):
+        lines = {x.line for b in card.blocks if isinstance(b, Buttons) for x in b.buttons}
+        assert {f"why cost {typed}", f"cost {typed} by team"} <= lines

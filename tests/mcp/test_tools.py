@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,13 @@ from bot.answers.about.document import tool_line, tool_name, tools
 from bot.app import App
 from bot.cards.card import Tone
 from bot.cards.lines import visible
-from bot.errors import WrongInput
+from bot.errors import Unavailable, WrongInput
 from bot.grammar.line import read_line
 from bot.grammar.registry import COMMANDS, Command, commands_by_name
 from bot.model.request import Effect, User
+from bot.settings.settings import read_settings
 from bot.wiring.programs import ToolCalls, tool_ports
+from bot.wiring.terminal import OpenedApp, TerminalApps
 from tests.builders import FIVE, NOON, anomaly
 from tests.guarded import guarded, later
 from tests.house.fakes import Chat, Script, app, ask
@@ -36,7 +37,7 @@ def client(bot: App, user: str = "web:local", console: str = "https://trn.exampl
 
     from adapters.mcp.server import tool_server
 
-    async def opened(_: Command) -> tuple[App, datetime]:
+    async def opened(_: str) -> tuple[App, datetime]:
         return bot, later()
 
     ports = tool_ports(ToolCalls(opened, User(user, "a program"), "web"))
@@ -90,20 +91,24 @@ async def test_any_line_and_plain_words_are_asked_by_one_tool() -> None:
     assert "Did you mean" in refused[3]
 
 
-async def test_plain_words_are_opened_for_the_command_that_they_mean() -> None:
+def test_plain_words_are_opened_for_the_command_that_they_mean() -> None:
     """Else "now" would be the machine's, where a recording has its own."""
-    bot, meant = (await guarded()).bot, []
+    meant = []
 
-    async def opened(command: Command) -> tuple[App, datetime]:
-        meant.append(command)
-        return bot, later()
+    class Apps(TerminalApps):
+        def open(self, command: Command) -> OpenedApp:
+            meant.append(command)
+            raise Unavailable("the source cannot be read")
 
-    call = ToolCalls(opened, User("web:local", "a program"), "web")
-    with suppress(WrongInput):
-        await call("ask", {"line": "where will we land at month end"})
-        await call("ask", {"line": "what did our training eat"})
+    apps = Apps(read_settings({}), "")
+    for line in ("where will we land at month end", "what did our training eat"):
+        with pytest.raises(Unavailable, match="cannot be read"):
+            apps.open_for(line)
     assert meant[0].name == "forecast"
     assert all(command.needs.watched for command in meant)
+    # What is wrong by itself is refused for that, whatever of the source can be read.
+    with pytest.raises(WrongInput, match="soon"):
+        apps.open_for("cost soon")
 
 
 def test_a_command_that_is_registered_tomorrow_is_a_tool() -> None:

@@ -12,7 +12,6 @@ import pytest
 from adapters.aws.live.source import LastReading
 from adapters.chat.config import TeamsConfig, TeamsSdk
 from bot.errors import Refused, Unavailable
-from bot.grammar.registry import Command
 from bot.model.action import ActionKind
 from bot.model.codec import encode
 from bot.model.reading import Reading, Report, Shares
@@ -195,7 +194,7 @@ class Asked:
 async def test_what_programs_read_is_viewed_and_changes_nothing() -> None:
     asked = Asked()
 
-    async def opened(_: Command) -> Any:
+    async def opened(_: str) -> Any:
         return asked, NOON
 
     calls = ToolCalls(opened, User("web:program", "a program"), "web")

@@ -44,6 +44,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import SHARE, USD, Column, Columns
+from bot.cards.lines import window_line
 from bot.cards.words import about_in, amount_of, doubted, growth, in_period, moved, period, unseen
 from bot.costs.drivers import DriverKind
 from bot.costs.goodput import GoodputRow
@@ -221,15 +222,20 @@ def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
             summary_lines(of, part),
             Buttons(
                 (
-                    Button("Why it changed", "why cost 7d"),
+                    Button("Why it changed", f"why cost {_week(of)}"),
                     Button("Forecast", "forecast"),
                     Button("Alerts", "alerts"),
-                    Button("By team", "cost 7d by team"),
+                    Button("By team", f"cost {_week(of)} by team"),
                 )
             ),
         ),
         summary_data(of),
     )
+
+
+def _week(of: Summary) -> str:
+    """Return the window of the spend as a line types it, so that its buttons show its numbers."""
+    return window_line(of.change.now.window) if of.change else "7d"
 
 
 def summary_title(of: Summary) -> str:
@@ -348,7 +354,7 @@ def _spend(of: Summary) -> Iterator[Text]:
             words = f"no change above {growth(_NOTABLE)} of the week's spend."
         yield _line("Biggest change", words)
     if of.goodput:
-        yield _line("Goodput", goodput_words(of.goodput))
+        yield _line("Goodput", f"{in_period(of.window)}, {goodput_words(of.goodput)}")
 
 
 def summary_data(of: Summary) -> dict[str, Any]:
@@ -452,9 +458,9 @@ def home_card(of: Summary, services: Tally | None, suggested: Sequence[Suggestio
             month,
             Buttons(
                 (
-                    Button("Why it changed", "why cost 7d"),
+                    Button("Why it changed", f"why cost {_week(of)}"),
                     Button("Forecast", "forecast"),
-                    Button("Cost", "cost 7d by team"),
+                    Button("Cost", f"cost {_week(of)} by team"),
                     Button("Fleet", "fleet"),
                     Button("Help", "help"),
                 )

@@ -99,7 +99,12 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
     """Draw AWS's offers beside on demand, and what each would have saved lately."""
     name, price, use = commitments.instance_type, commitments.on_demand, commitments.use
     if not commitments.offers:
-        return [quiet(f"No rate of a Savings Plan or a reserved instance is known for {name}.")]
+        return [
+            quiet(
+                f"No offer of a new Savings Plan or reserved instance is known for {name}: what"
+                " another commitment would cost was not read."
+            )
+        ]
 
     against = "which has no on-demand price to compare them with"
     if price:

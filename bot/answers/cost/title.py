@@ -97,7 +97,12 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     if over_time is None or not over_time.rows:
         return []
     step, *groups = over_time.by
-    times = sorted({row.key[step] for row in over_time.rows})
+    moments = sorted({row.key[step] for row in over_time.rows})
+
+    # A fee may be billed ahead of the hours that it pays: what is not billed yet is no bar of $0.
+    through = over_time.billed_through
+    billed = [x for x in moments if through is None or span_of(x).start < through]
+    times = billed or moments
 
     # The largest values of the second dimension have a colour each, the others share one.
     series = [Series("amortised", _values(over_time, times, {}))]

@@ -306,12 +306,14 @@ def quota(
     quotas = [x for x in inventory.quotas if not instance_type or x.counts(instance_type)]
     unknown = "How much of the quotas is used is not known"
     if not quotas:
-        if coverage_of(reading).because:
-            return as_read(Card(unknown, Tone.WARNING, (), {"quotas": []}), unknown, reading)
-        raise Unavailable(
+        why = (
             "No vCPU quota is known here; a live account needs servicequotas:ListServiceQuotas"
             " (deploy/iam-policy.json), a recording api/service-quotas/list_service_quotas."
         )
+        if coverage_of(reading).because:
+            card = Card(unknown, Tone.WARNING, (text(why),), {"quotas": []})
+            return as_read(card, unknown, reading)
+        raise Unavailable(why)
 
     uses = sorted(
         (use_of(quota, inventory) for quota in quotas),

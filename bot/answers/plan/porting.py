@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
@@ -24,7 +25,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import COUNT, Column, Columns, datum
 from bot.cards.words import cited
-from bot.errors import WrongInput, not_known, shortened
+from bot.errors import TrnbotError, WrongInput, not_known, shortened
 from bot.grammar.line import read_line
 from bot.grammar.plain.senses import is_filler
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -37,6 +38,15 @@ from bot.ports import Documents, Ports
 _NAME = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*)(?P<extras>\[[^\]]*\])?(?P<rest>\s*(?:[=<>!~@;].*)?)$"
 )
+_EGG = re.compile(r"#egg=([\w.-]+)")
+_WHEEL = re.compile(r"\w+://\S*/([A-Za-z][\w.]*)-(\d[\w.+]*)\S*\.whl")
+"""A wheel is named by its package, version and build."""
+_REPOSITORY = re.compile(r"(?:git\+)?\w+://\S+?/([\w.-]+?)(?:\.git)?(?:@[^\s/]+)?")
+"""A repository has, as a rule, the name of the package that is built from it."""
+_ELSEWHERE = re.compile(
+    r"(?:-r|-c|--requirement|--constraint|--(?:extra-)?index-url|-f|--find-links)\b"
+)
+"""Lines that name other files, or places where packages are looked for."""
 _CUDA = re.compile(r"\+cu\d+|\bcuda\d*", re.IGNORECASE)
 
 
@@ -64,19 +74,17 @@ def requirements(text: str) -> tuple[Requirement, ...]:
 
     Names alone may stand on one line, by blanks or commas.
     """
-    lines = [
-        line.partition(" #")[0].strip()
-        for line in text.splitlines()
-        if not line.lstrip().startswith("#")
-    ]
+    lines = _lines(text)
     # Names on one line stand apart by blanks, except before an operator, which belongs to one.
     words = re.split(r"[\s,]+(?![=<>!~;])", lines[0]) if len(lines) == 1 else lines
 
     by_name = {}
     for line in words:
         word = re.sub(r"^(?:-e|--editable)\s+", "", line)
-        if egg := re.search(r"#egg=([\w.-]+)", word):
-            word = egg[1]
+        if wheel := _WHEEL.fullmatch(word):
+            word = f"{wheel[1]}=={wheel[2]}"
+        elif address := _EGG.search(word) or _REPOSITORY.fullmatch(word):
+            word = address[1]
         match = _NAME.match(word)
         # Options of pip and bare numbers are no packages.
         if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
@@ -86,6 +94,19 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         by_name[name] = Requirement(name, word, bool(_CUDA.search(built)))
 
     return tuple(by_name.values())
+
+
+def unread(text: str) -> tuple[str, ...]:
+    """Return the lines of a requirements file that may bring packages, and name none."""
+    return tuple(line for line in _lines(text) if _ELSEWHERE.match(line))
+
+
+def _lines(text: str) -> list[str]:
+    return [
+        line.partition(" #")[0].strip()
+        for line in text.splitlines()
+        if not line.lstrip().startswith("#")
+    ]
 
 
 def audit(
@@ -120,16 +141,25 @@ _BLOCKED = Columns[Blocked](
 )
 
 
-def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card:
-    """List the packages that have to go, with their replacements."""
+def cuda_card(
+    wanted: Sequence[Requirement], blocked: Sequence[Blocked], elsewhere: Sequence[str] = ()
+) -> Card:
+    """List the packages that have to go, with their replacements, and the lines not followed."""
     buttons = Buttons(
         (Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))
     )
-    data = {"packages": len(wanted), "blocked": _BLOCKED.data(blocked)}
-    note = quiet(
+    data = {
+        "packages": len(wanted),
+        "blocked": _BLOCKED.data(blocked),
+        "not_followed": list(elsewhere),
+    }
+    limits = (
         "By names and versions alone: code may still call torch.cuda, and a package that is not"
         " listed may need CUDA too."
     )
+    if elsewhere:
+        limits += f" Not followed: {shortened('; '.join(elsewhere), 200)}."
+    note = quiet(limits)
     packages = counted(len(wanted), "package")
     if not blocked:
         title = f"None of {packages} is known to need CUDA"
@@ -208,6 +238,21 @@ def code_card(texts: Mapping[str, str], claims: Claims) -> Card:
     )
 
 
+def _code(ports: Ports, request: Request, words: str) -> Mapping[str, str] | None:
+    """Return the Python files that are named, None where packages are."""
+    files = ports.site.files
+    if _CODE.fullmatch(words):
+        return files.code(words, request)
+    # A word may name a folder or a package: the one that the tables know is meant as a package.
+    listed = audit(requirements(words), ports.world.knowledge.claims().packages, request.at.date())
+    if _PIP.search(words) or " " in words or listed:
+        return None
+    with suppress(TrnbotError):
+        code = files.code(words, request)
+        return code if set(code) != {words} else None
+    return None
+
+
 @command(
     "cuda",
     "Packages of a requirements file or 'pip freeze', and lines of Python code, that need CUDA.",
@@ -242,8 +287,8 @@ def cuda(
         )
         return Card("Which packages need CUDA?", Tone.INFO, (say,), {"packages": 0, "blocked": []})
 
-    if _CODE.fullmatch(words):
-        return code_card(ports.site.files.code(words, request), ports.world.knowledge.claims())
+    if code := _code(ports, request, words):
+        return code_card(code, ports.world.knowledge.claims())
 
     # Of what is pasted the lines are kept, as they stand in the line.
     line, file = read_line(request.line), _FILE.fullmatch(words)
@@ -260,7 +305,7 @@ def cuda(
             " such as torch==2.5.1 flash-attn==2.7.0."
         )
 
-    return cuda_card(packages_given, blocked)
+    return cuda_card(packages_given, blocked, unread(pasted))
 
 
 @dataclass(frozen=True)

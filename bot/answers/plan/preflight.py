@@ -336,7 +336,7 @@ class PreflightCheck:
     name: str
     ok: bool
     says: str
-    known: bool = True
+    is_known: bool = True
 
 
 PARTS = Columns[Priced](
@@ -365,9 +365,9 @@ PARTS = Columns[Priced](
 )
 CHECKS = Columns[PreflightCheck](
     Column("check", lambda x: x.name, key="name"),
-    Column("result", lambda x: ("ok" if x.known else "not known") if x.ok else "look"),
+    Column("result", lambda x: ("ok" if x.is_known else "not known") if x.ok else "look"),
     datum("ok", lambda x: x.ok),
-    datum("known", lambda x: x.known),
+    datum("known", lambda x: x.is_known),
     Column("finding", lambda x: x.says, key="says"),
 )
 
@@ -393,7 +393,7 @@ def preflight_card(
     if total is not None:
         price += f", {usd(total)} in all"
 
-    tone = Tone.GOOD if all(check.known for check in checks) else Tone.INFO
+    tone = Tone.GOOD if all(check.is_known for check in checks) else Tone.INFO
     if not all(check.ok for check in checks):
         tone = Tone.WARNING
 
@@ -402,7 +402,7 @@ def preflight_card(
         tone,
         compose(
             PARTS.table(parts, total="total" if len(parts) > 1 else ""),
-            CHECKS.table(sorted(checks, key=lambda check: (check.ok, check.known))),
+            CHECKS.table(sorted(checks, key=lambda check: (check.ok, check.is_known))),
             cheaper,
             quiet(
                 "Prices are estimates of nodes alone, without storage and transfer. Nothing is"
@@ -448,7 +448,7 @@ def _checks(
             yield PreflightCheck("quota", tone is Tone.GOOD, says)
         else:
             says = f"no reading of a quota for {kind}: whether it would start is not known"
-            yield PreflightCheck("quota", True, says, known=False)
+            yield PreflightCheck("quota", True, says, is_known=False)
 
         refused = refused_of(reading, kind).zones
         if refused:

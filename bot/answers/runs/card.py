@@ -243,8 +243,10 @@ def _worked(goodput: RunGoodput | None) -> Text | None:
 
 def _units(cost: RunCost) -> Facts:
     under_way, checkpoint = "", _UNREPORTED
-    if cost.partial_epoch is not None:
-        under_way = f"{_under_way(cost.partial_epoch)} of an epoch"
+    if cost.partial_epoch is not None or cost.partial_usd:
+        under_way = "how far is not reported"
+        if cost.partial_epoch is not None:
+            under_way = f"{_under_way(cost.partial_epoch)} of an epoch"
         if cost.partial_usd is not None:
             under_way += f", {usd(cost.partial_usd)} so far"
     if cost.checkpoints:
@@ -315,8 +317,9 @@ def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
         ),
     )
 
+    noise = verdict.ratios and comparison.usd and not comparison.usd.sure
     return Card(
-        f"{a.name} to {b.name}: {verdict.headline}",
+        f"{a.name} to {b.name}: {verdict.headline}{', which may be noise' if noise else ''}",
         Tone.INFO,
         compose(
             text(str(verdict)),
@@ -335,7 +338,8 @@ def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
             ),
             text(_loss(comparison.equal_loss, a, b)),
             quiet(
-                "Estimated at today's price. Interval: Welch's t at 95 %; "
+                "Estimated: hours of the nodes as billed, else at today's price. Interval: Welch's t"
+                " at 95 %; "
                 "epochs of one run are not independent, so it is too narrow."
             ),
             Buttons(

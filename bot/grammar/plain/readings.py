@@ -407,7 +407,7 @@ class _Question:
             "gpurun": gpu_run,
             "chiprun": names.twin(gpu_run) if gpu_run else "",
             "maincluster": names.main_cluster,
-            "mainrun": next(iter(names.of("run")), ""),
+            "mainrun": self._main_run(),
             "by": ",".join(dict.fromkeys(by)),
             "where": " ".join(
                 f"{name}{'!=' if negated else '='}{quote(','.join(values)) if any(values) else ''}"
@@ -418,6 +418,14 @@ class _Question:
             "as": self._target,
         }
         return {kind: value for kind, value in fills.items() if value}
+
+    def _main_run(self) -> str:
+        """Return the run to offer where none is named: of the model whose name stands in the line."""
+        runs = self._names.of("run")
+        models = [
+            f"{sense.fills['unknown']}-" for sense in self._senses if "unknown" in sense.fills
+        ]
+        return next((run for run in runs if run.startswith(tuple(models))), next(iter(runs), ""))
 
     def _first_meaning(self, words: set[str]) -> str:
         """Return the first word that a piece means of these, "" for none."""
