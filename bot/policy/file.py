@@ -151,7 +151,7 @@ def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
         _take(values, key, raw, place(key), mistakes)
         # A file that is no policy at all would give a mistake a line.
         if len(mistakes) >= POLICY_MISTAKES:
-            raise WrongInput(" ".join([*mistakes, "What follows was not read."]))
+            raise WrongInput("\n".join([*mistakes, "What follows was not read."]))
 
     overrides: list[_ScopedValue] = []
     if isinstance(tables, list) and all(isinstance(table, Mapping) for table in tables):
@@ -162,7 +162,7 @@ def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
         mistakes.append(f"{place('override')}'override' is a list of tables; write [[override]].")
 
     if mistakes:
-        raise WrongInput(" ".join(mistakes))
+        raise WrongInput("\n".join(mistakes))
     return Policy(values, tuple(overrides))
 
 

@@ -137,6 +137,21 @@ _external_id = fitting(
     "An external id has 2 to 1224 letters, digits and + = , . @ : / - without a space.",
     str,
 )
+_in_s3 = fitting(
+    r"s3://[a-z0-9.-]{3,63}(/.*)?", "'{text}' is not a place in S3; write s3://BUCKET/PREFIX.", str
+)
+_athena_table = fitting(
+    r"\w[\w-]*\.\w[\w-]*", "'{text}' names no Athena table; write DATABASE.TABLE.", str
+)
+_region = fitting(
+    r"[a-z]{2,5}(-[a-z]+)+-\d{1,2}", "'{text}' is not a region; write it like us-west-2.", str
+)
+_queue = fitting(
+    r"https?://[^\s?#@]+",
+    "'{text}' is not the URL of an SQS queue;"
+    " write https://sqs.us-west-2.amazonaws.com/111122223333/trnbot-events.",
+    str,
+)
 _teams_sdk = word_of(TEAMS_SDKS, "'{text}' is neither botbuilder nor agents", str)
 _role = fitting(
     r"self|arn:aws[\w-]*:iam::\d+:role/[\w+=,.@/-]+",
@@ -177,9 +192,13 @@ _surface = word_of(
 )
 
 
-def roles(text: str) -> tuple[str, ...]:
-    """Read the ARNs of roles, each of one account, or `self`; raise `WrongInput` for a pattern."""
-    return tuple(map(_role, words(text)))
+def each_of(read: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
+    """Return a reader of a comma list, each of whose words another reader reads."""
+    return lambda text: tuple(map(read, words(text)))
+
+
+roles = each_of(_role)
+"""Reads the ARNs of roles, each of one account, or `self`; raises `WrongInput` for a pattern."""
 
 
 def acting_roles(text: str) -> tuple[str, ...]:
@@ -450,7 +469,7 @@ KEYS: tuple[SettingKey, ...] = (
     _key("spark.table",
         "the export there: CATALOG.SCHEMA.TABLE, or a folder of Parquet files, s3://BUCKET/PREFIX",
         _table),
-    _key("aws.regions", "regions to read; none = AWS_REGION", words),
+    _key("aws.regions", "regions to read; none = AWS_REGION", each_of(_region)),
     _key("aws.roles", "ARNs of the roles to assume, one per account; self = no role", roles),
     _key("aws.external_id",
         "the external id that the trust policies of those roles ask for; none = it is not sent",
@@ -458,11 +477,12 @@ KEYS: tuple[SettingKey, ...] = (
     _key("aws.billing_role",
         "ARN of the role under which the export, Athena and Cost Explorer are read; none = the"
         " bot's own", role),
-    _key("aws.billing", "the billing export, s3://BUCKET/PREFIX"),
-    _key("aws.athena", "or the Athena table over the export, DATABASE.TABLE, rolled up there"),
+    _key("aws.billing", "the billing export, s3://BUCKET/PREFIX", _in_s3),
+    _key("aws.athena",
+        "or the Athena table over the export, DATABASE.TABLE, rolled up there", _athena_table),
     _key("aws.athena_workgroup", "the workgroup in which Athena's queries run", str, "primary"),
     _key("aws.athena_output",
-        "where results are stored if the workgroup sets no location, s3://..."),
+        "where results are stored if the workgroup sets no location, s3://...", _in_s3),
     _key("aws.explorer_calls",
         "calls to Cost Explorer allowed a day, $0.01 each; 0 = none", _count, "60"),
     _key("aws.budget",
@@ -470,13 +490,14 @@ KEYS: tuple[SettingKey, ...] = (
     _key("aws.spot_advisor",
         "file or https address of the Spot Advisor's interruption bands; none = they are not"
         " read"),
-    _key("aws.stream", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
+    _key("aws.stream",
+        "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", each_of(_in_s3)),
     _key("aws.logs",
         "log groups with the output of the Neuron compiler, each GROUP or REGION:GROUP (a comma"
         " list); none = no log is read", words),
     _key("aws.events",
         "URLs of SQS queues that EventBridge sends interruption notices and AWS Health events"
-        " to (a comma list)", words),
+        " to (a comma list)", each_of(_queue)),
     _key("act.roles",
         "ARNs of the roles under which the bot may change something once admins press for it, one"
         " per account; none = it changes nothing", acting_roles),

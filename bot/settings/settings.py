@@ -140,6 +140,7 @@ def serving_conflicts(values: Mapping[str, Any], *, teams_set: bool) -> list[str
     return [sentence for broken, sentence in rules if broken]
 
 
+_LINE = re.compile(r"[^\n]*?, line (\d+): ")
 _SERVICE_LINK = re.compile(
     r"TRNBOT_(\w+_)?"
     r"(SERVICE_(HOST|PORT)(_\w+)?=.*|PORT(_\d+_\w+)?=(tcp|udp|sctp)://.*|PORT_\d+_\w+=.*)",
@@ -284,9 +285,16 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
     if not mistakes:
         mistakes += conflicts(values)
     if mistakes:
-        raise WrongInput(" ".join(mistakes))
+        each = [line for mistake in mistakes for line in mistake.splitlines()]
+        raise WrongInput("\n".join(sorted(each, key=_line_of)))
     teams_set = texts["teams.app_id"][1] == "MicrosoftAppId"
     return Settings(values, policy, tuple(serving_conflicts(values, teams_set=teams_set)))
+
+
+def _line_of(mistake: str) -> tuple[bool, int]:
+    """Return the order in which mistakes are worked off: down the file, then the environment."""
+    line = _LINE.match(mistake)
+    return (line is None, int(line[1]) if line else 0)
 
 
 def _from_file(

@@ -16,7 +16,7 @@ from tests.cases import in_one_run
 
 CALLS = "up to 20 calls to Cost Explorer ($0.20)"
 OUTLOOK = "up to 5 calls to Cost Explorer ($0.05)"
-EXPORT = {"TRNBOT_AWS_BILLING": "s3://b/p"}
+EXPORT = {"TRNBOT_AWS_BILLING": "s3://bills/p"}
 ATHENA = {"TRNBOT_AWS_ATHENA": "a.b"}
 SPARK = {"TRNBOT_SPARK": "sc://x", "TRNBOT_SPARK_TABLE": "a.b"}
 NO_CALLS = {"TRNBOT_AWS_EXPLORER_CALLS": "0"}

@@ -58,6 +58,17 @@ def test_unit_and_image_start_what_is_installed():
     assert "serve" in VERBS
 
 
+def test_a_wrong_setting_is_not_tried_again_by_the_unit(tmp_path):
+    """A setting that is wrong ends `serve` with 2, and nothing else does."""
+    (status,) = re.findall(r"^RestartPreventExitStatus=(\d+)$", UNIT.read_text(), re.MULTILINE)
+    command = [sys.executable, "-m", "bot", "serve"]
+    environ = {"TRNBOT_PORT": "eighty", "PYTHONPATH": str(ROOT), "TRNBOT_CONFIG": ""}
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == int(status), ended.stderr
+
+
 def test_the_container_is_the_image():
     service = yaml.safe_load(COMPOSE.read_text())["services"]["trnbot"]
     image, build = IMAGE.read_text(), service["build"]

@@ -147,6 +147,16 @@ def test_every_mistake_is_told_at_once():
     )
 
 
+def test_mistakes_are_worked_off_down_the_file_a_line_each_and_then_the_environment(tmp_path):
+    text = 'port = "x"\n[policy.idle]\nbelow = "fast"\nfro = 1\n[teams]\napp_idd = "x"\n'
+    (tmp_path / "trnbot.toml").write_text("sorce = 1\n" + text)
+    environ = {"TRNBOT_HSOT": "y", "TRNBOT_CONFIG": str(tmp_path / "trnbot.toml")}
+    with pytest.raises(WrongInput) as caught:
+        read_settings(environ, settings_text(environ, tmp_path))
+    lines = re.findall(r"^[^\n]*?(?:line (\d)|HSOT)", str(caught.value), re.MULTILINE)
+    assert lines == ["1", "2", "4", "5", "7", ""]
+
+
 def test_the_policy_table_is_a_policy():
     text = '[policy.idle]\nbelow = "7%"\n[[policy.override]]\ncluster = "x"\n"idle.below" = "9%"'
     assert read_settings({}, text).policy.number("idle.below") == pytest.approx(0.07)
