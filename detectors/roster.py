@@ -97,7 +97,7 @@ class Roster:
         """Yield the scopes of some nodes, (n,), each with the rows of those in it."""
         yield from (
             (scope, np.flatnonzero(nodes & (self.scope == scope)))
-            for scope in np.unique(self.scope[nodes]).tolist()
+            for scope in np.bincount(self.scope[nodes]).nonzero()[0].tolist()
         )
 
     def pick(self, rows: Rows) -> Roster:

@@ -409,9 +409,10 @@ def utilization_of(frame: Frame) -> Floats:
     NeuronCores, or GPUs where there are none.
     """
     cores = frame.of("neuroncore_utilization_ratio")
-    if not frame.has("gpu_utilization_ratio"):
+    unread = np.isnan(cores)
+    if not (unread.any() and frame.has("gpu_utilization_ratio")):
         return cores
-    return np.where(np.isnan(cores), frame.of("gpu_utilization_ratio"), cores)
+    return np.where(unread, frame.of("gpu_utilization_ratio"), cores)
 
 
 def worked_of(frame: Frame) -> Floats:

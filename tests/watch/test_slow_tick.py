@@ -8,7 +8,6 @@ import pytest
 
 import bot.answers.all  # noqa: F401 fills the registry
 from adapters.aws.live.source import LastReading
-from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.app import App
 from bot.cards.card import Card
@@ -22,6 +21,7 @@ from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, memory_stores
 from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, alert, with_parts
+from tests.e2e.product import recording
 
 SOON_S = 5
 
@@ -88,10 +88,8 @@ def _lane() -> Lane:
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("slow") / "recording"
-    generate(folder, 7, "tiny")
-    settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
+def opened():
+    settings = read_settings({"TRNBOT_SOURCE": f"recording:{recording('tiny')}"})
     return OpenedSource(settings.source, settings), settings
 
 
