@@ -79,8 +79,8 @@ def test_whether_so_many_more_fit(nodes: int, title: str) -> None:
         Quota("Trn", "L-1", Labels(region="us-west-2"), ("trn",), market, vcpus, NOON)
         for market, vcpus in limits
     ]
-    uses = [use_of(quota, inventory) for quota in quotas]
-    assert quota_card(uses, TYPES, "trn1.32xlarge", nodes).title == title
+    uses = [use_of(quota, inventory, "trn1.32xlarge") for quota in quotas]
+    assert quota_card(uses, "trn1.32xlarge", nodes).title == title
 
 
 def test_the_money_of_a_summary_tells_no_quota() -> None:
@@ -134,7 +134,7 @@ def test_tight_quotas_stand_with_the_most_used_first_and_say_how_many_more_there
 
 def test_a_quota_of_types_that_no_table_knows_is_tight_from_nine_tenths_on() -> None:
     use = replace(use_of(limit("a", 1000), Inventory(NOON)), used=900)
-    titles = [quota_card([replace(use, used=used)], {}).title for used in (0, 899, 900)]
+    titles = [quota_card([replace(use, used=used)]).title for used in (0, 899, 900)]
     assert titles == ["Quotas leave room"] * 2 + ["1 quota leaves no room for one more node"]
 
 
@@ -143,14 +143,14 @@ def test_the_room_of_the_roomiest_region_is_named_and_every_region_that_fits() -
         limit(region, vcpus, region=region)
         for region, vcpus in (("us-west-2", 128), ("eu-north-1", 384), ("ap-south-1", 256))
     ]
-    uses = [use_of(quota, Inventory(NOON)) for quota in quotas]
     kind = "trn1.32xlarge"
+    uses = [use_of(quota, Inventory(NOON, types=TYPES), kind) for quota in quotas]
     for some in permutations(uses):
-        assert launch_verdict(some, TYPES, kind, 2) == (
+        assert launch_verdict(some, kind, 2) == (
             Tone.GOOD,
             "2 more trn1.32xlarge fit the quota of ap-south-1, eu-north-1",
         )
-        assert launch_verdict(some, TYPES, kind, 4) == (
+        assert launch_verdict(some, kind, 4) == (
             Tone.WARNING,
             "4 more trn1.32xlarge would be refused: room for 3 in eu-north-1",
         )
@@ -164,7 +164,7 @@ def test_quotas_that_nothing_uses_are_folded_unless_they_are_of_the_chips_that_a
     other = replace(chips, quota=replace(chips.quota, name="other", families=("p",)))
 
     def names(*uses, kind=""):
-        (table,) = (x for x in quota_card(uses, TYPES, kind).blocks if isinstance(x, Table))
+        (table,) = (x for x in quota_card(uses, kind).blocks if isinstance(x, Table))
         return [row[0] for row in table.rows], table.rest
 
     folded = "and 1 more quotas without running instances"

@@ -285,16 +285,6 @@ def test_of_lists_the_newest_counts_then_the_cheapest_and_of_no_other_region_whe
     assert offers.here("trn1.32xlarge", Market.ON_DEMAND, "eu-west-1") is None
 
 
-def test_the_region_of_most_hours_is_shared_first() -> None:
-    own = [
-        replace(price("30", basis=BILLED, region=x), hours=hours)
-        for x, hours in (("a", 1.0), ("b", 9.0))
-    ]
-    offers = Offers(Pricing(ports_over(Account(), None)))
-    offers.quotes = lambda _: [*own, price("1", region="c")]
-    assert offers.shared_region(("x", "y"), Market.ON_DEMAND) == "b"
-
-
 def test_one_type_has_a_price_for_each_region() -> None:
     class Regions(Account):
         def rates(self, now: datetime) -> AccountRates:

@@ -17,7 +17,7 @@ from bot.answers.cost.goodput import goodput_within
 from bot.answers.cost.storage import MOST_OF_A_WEEK, unused_of
 from bot.answers.fleet.command import look_over
 from bot.answers.fleet.compiling import ledger_within
-from bot.answers.plan.capacity import room, use_of
+from bot.answers.plan.capacity import use_of
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
 from bot.cards.lines import quote
@@ -257,7 +257,7 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
     """Compare the room of each quota with the wishes of node groups and the growth of nodes."""
     inventory, ages = reading.inventory, (_LOOKED, _LOOKED / 2, timedelta())
     for limit in inventory.quotas:
-        fits = room(use_of(limit, inventory), inventory.types, "")
+        fits = use_of(limit, inventory).room
         if fits is None:
             continue
         name, free = fits

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
-from statistics import median_low
 
-from bot.answers.plan.fit import Fit
+from bot.answers.plan.fit import ClusterNodes, Fit
 from bot.cards.card import Align
 from bot.cards.columns import NUMBER, RATIO, TIMES, USD, Column, Columns, Unit, datum
-from bot.costs.pricing import listed_price
+from bot.costs.pricing import Offers
 from bot.costs.verdict import Verdict, percents
 from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
-from bot.model.claims import ClaimedSaving, ClaimKind, Claims, Conflict, SpeedUp
+from bot.model.claims import ClaimedSaving, Claims, Conflict, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.money import cents, usd
 from bot.model.price import Price
@@ -25,27 +24,18 @@ _WORKING = {NodeState.BUSY, NodeState.NEW}
 
 
 @dataclass(frozen=True)
-class ClusterStanding:
-    """State a cluster as it runs.
+class ClusterStanding(ClusterNodes):
+    """State a cluster as it runs, by its mean utilization of 24 hours."""
 
-    Its most common type, nodes of that type, mean price, mean utilization of 24 hours.
-    """
-
-    cluster: str
-    type: InstanceType
-    nodes: int
-    region: str
-    price: Price | None
-    utilization: float | None
     states: Mapping[NodeState, int] = field(default_factory=dict)
     alerts: tuple[Alert, ...] = ()
     """Open alerts of the cluster."""
     other_types: tuple[str, ...] = ()
 
-    @property
-    def usd_per_hour(self) -> Decimal:
-        """Return the cost of an hour of the type's nodes, 0 where no price is known."""
-        return self.nodes * self.price.usd_per_hour if self.price else Decimal(0)
+    def nodes_at(self, speedup: float) -> int:
+        """Return how many nodes keep today's pace, each so many times as fast as one of today's."""
+        # A hair above a whole number is a rounding error, and no reason for one node more.
+        return math.ceil(self.nodes / speedup - 1e-9)
 
 
 def refusals(standing: ClusterStanding) -> tuple[str, ...]:
@@ -107,24 +97,6 @@ def _half(alert: Alert, standing: ClusterStanding) -> bool:
 
 
 Types = Mapping[str, InstanceType]
-
-
-@dataclass(frozen=True)
-class SpeedRange:
-    """Hold the work of one new node as a multiple of one of today's.
-
-    The slowest, middle and fastest source.
-    """
-
-    low: float
-    mid: float
-    high: float
-    voices: tuple[SpeedUp, ...] = ()
-    unused: tuple[SpeedUp, ...] = ()
-    """What others say where the account's own runs tell."""
-
-
-SAME = SpeedRange(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -200,10 +172,9 @@ class Migration:
 
     standing: ClusterStanding
     to: InstanceType
-    speeds: SpeedRange
     options: tuple[Option, ...]
     verdict: Verdict
-    """Which type does the same work for less, like for like."""
+    """Which type does the same work for less, like for like, and at which speeds."""
     savings: tuple[ClaimedSaving, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     cautions: tuple[str, ...] = field(default=())
@@ -298,78 +269,27 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
     return sizes[0] if standing.chips == 1 else sizes[-1]
 
 
-def speed_range(
-    old: InstanceType,
-    new: InstanceType,
-    types: Types,
-    claims: Claims,
-    measured: Sequence[SpeedUp] = (),
-) -> SpeedRange:
-    """Return the range of speed-ups of a node: by the account's own runs, else as others state it.
-
-    Its middle is one that somebody states. Raise `WrongInput` when no source compares the two.
-    """
-    share = _share(new, types) / _share(old, types)
-    voices = [
-        replace(speedup, factor=speedup.factor * share)
-        for speedup in claims.speedups
-        if (speedup.from_family, speedup.to_family) == (old.family, new.family)
-    ]
-    stated = any(voice.kind is ClaimKind.PEAK for voice in voices)
-    if not stated and old.bf16_tflops and new.bf16_tflops:
-        factor = new.bf16_tflops / old.bf16_tflops
-        voices.append(
-            SpeedUp(
-                old.family,
-                new.family,
-                factor,
-                ClaimKind.PEAK,
-                f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} /"
-                f" {old.bf16_tflops:,.0f} TFLOPS)",
-                source="; ".join(dict.fromkeys((new.source, old.source))),
-                asof=min(old.asof, new.asof),
-            )
-        )
-
-    if not (measured or voices):
-        raise WrongInput(
-            f"No source compares {old.name} with {new.name}; run the model on both and compare"
-            " the cost of an epoch."
-        )
-
-    chosen, unused = (measured, voices) if measured else (voices, ())
-    # The lower of two middles is a factor that somebody states; their mean would be nobody's.
-    factors = [voice.factor for voice in chosen]
-
-    return SpeedRange(min(factors), median_low(factors), max(factors), tuple(chosen), tuple(unused))
-
-
 def compare(
     standing: ClusterStanding,
     to: InstanceType,
-    speeds: SpeedRange,
-    quotes: Sequence[Price],
+    offers: Offers,
     claims: Claims,
     verdict: Verdict,
 ) -> Migration:
-    """Return the comparison from every price of both types; `standing.price` must be known."""
+    """Return the comparison by the offers of both types; `standing.price` must be known."""
     today = standing.price
     assert today
-    moving = _offers([quote for quote in quotes if quote.instance_type == to.name], standing.region)
-    options = [_option(standing, price, speeds) for price in moving]
+    moving = offers.each(to.name, standing.region)
+    options = [option_of(standing, price, verdict.factors) for price in moving]
     options += [
-        replace(_option(standing, price, SAME), stays=True)
-        for price in _offers(
-            [quote for quote in quotes if quote.instance_type == standing.type.name],
-            standing.region,
-        )
+        option_of(standing, price)
+        for price in offers.each(standing.type.name, standing.region)
         if price.market is not today.market and price.region == standing.region
     ]
 
     return Migration(
         standing,
         to,
-        speeds,
         tuple(sorted(options, key=lambda option: option.middle)),
         verdict,
         tuple(
@@ -378,7 +298,7 @@ def compare(
             if (x.from_family, x.to_family) == (standing.type.family, to.family)
         ),
         tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
-        tuple(_cautions(standing, to, speeds, moving)),
+        tuple(_cautions(standing, to, verdict, moving)),
     )
 
 
@@ -390,32 +310,23 @@ def break_even_hours(
     return float(port_usd) / saved if saved > 0 else None
 
 
-def _share(kind: InstanceType, types: Types) -> float:
-    """Return the type's part of its family's full node."""
-    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
-    return kind.chips / full
-
-
-def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
-    """Return one price for each way to buy: of here where there is one."""
-    return [price for market in Market if (price := listed_price(quotes, market, region))]
-
-
-def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Option:
-    """Return a move at that price."""
+def option_of(
+    standing: ClusterStanding, price: Price, factors: tuple[float, float, float] | None = None
+) -> Option:
+    """Return a move at that price and at those speeds; to stay where none are given."""
     assert standing.price
     ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
 
     def at(speedup: float) -> SpeedScenario:
-        # A hair above a whole number is a rounding error, and no reason for one node more.
-        nodes = math.ceil(standing.nodes / speedup - 1e-9)
+        nodes = standing.nodes_at(speedup)
         return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup)
 
-    return Option(price, False, (at(speeds.low), at(speeds.mid), at(speeds.high)))
+    slowest, middle, fastest = factors or (1.0, 1.0, 1.0)
+    return Option(price, factors is None, (at(slowest), at(middle), at(fastest)))
 
 
 def _cautions(
-    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]
+    standing: ClusterStanding, to: InstanceType, verdict: Verdict, moving: Sequence[Price]
 ) -> Iterator[str]:
     """Yield what else speaks against a move, each a sentence."""
     if not moving:
@@ -427,14 +338,14 @@ def _cautions(
             " storage would have to move too."
         )
 
-    if len(speeds.voices) == 1 and not speeds.unused:
+    if len(verdict.speeds) == 1 and not verdict.unused:
         yield "Only one source compares the two: measure before you decide."
     if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
         yield (
             "Today's hours are committed: what is not used is still paid until the commitment ends."
         )
 
-    fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
+    fewest = standing.nodes_at(verdict.factors[-1])
     if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
         yield (
             f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that"

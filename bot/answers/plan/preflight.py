@@ -402,14 +402,14 @@ def _checks(
         launched[part.ask.instance_type, part.ask.market] += part.nodes
     for (kind, market), nodes in launched.items():
         quotas = [
-            use_of(quota, reading.inventory)
+            use_of(quota, reading.inventory, kind)
             for quota in reading.inventory.quotas
             if quota.counts(kind) and (quota.market is Market.SPOT) is (market is Market.SPOT)
         ]
         if market is Market.CAPACITY_BLOCK:
             yield PreflightCheck("quota", True, "a Capacity Block counts against no quota")
         elif quotas:
-            tone, says = launch_verdict(quotas, reading.inventory.types, kind, nodes)
+            tone, says = launch_verdict(quotas, kind, nodes)
             yield PreflightCheck("quota", tone is Tone.GOOD, says)
         else:
             yield PreflightCheck("quota", True, f"no quota for {kind} is known here")
