@@ -168,8 +168,7 @@ def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal 
     """Return a function from an instance's id to the USD of its hour, None for no known price."""
 
     def hour_of(instance: str) -> Decimal | None:
-        node = inventory.instances.get(instance)
-        price = pricing.instance(node) if node else None
+        price = pricing(instance, inventory)
         return price.usd_per_hour if price else None
 
     return hour_of

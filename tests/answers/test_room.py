@@ -14,12 +14,12 @@ from bot.answers.about.summary import Part, Summary, summary_card, summary_data,
 from bot.answers.plan.capacity import (
     LOOKED,
     Demand,
-    Refused,
     Ways,
     capacity_card,
     launch_verdict,
     quota_card,
     refused_of,
+    refused_text,
     room_words,
     tight_quotas,
     use_of,
@@ -184,13 +184,14 @@ def test_refusals_of_the_type_alone_count_for_seven_days() -> None:
         refusal("old", NOON - LOOKED - timedelta(seconds=1)),
         refusal("other", NOON, kind="trn2.48xlarge"),
     )
-    (zone,) = refused_of(replace(reading(), refusals=refusals), "trn1.32xlarge").zones or ()
+    kind = "trn1.32xlarge"
+    zones = refused_of(replace(reading(), refusals=refusals), kind) or ()
+    (zone,) = zones
     assert (zone.refused, zone.first, zone.newest) == (2, NOON - LOOKED, refusals[1].at)
-    assert "last 5 h ago" in str(
-        refused_of(replace(reading(), refusals=refusals), "trn1.32xlarge").block()
-    )
-    assert refused_of(replace(reading(), refusals=None), "trn1.32xlarge").block() is None
-    assert "No request" in str(refused_of(replace(reading(), refusals=()), "trn1.32xlarge").block())
+    assert "last 5 h ago" in str(refused_text(zones, kind, NOON))
+    assert refused_of(replace(reading(), refusals=None), kind) is None
+    assert refused_of(replace(reading(), refusals=()), kind) == ()
+    assert "No request" in str(refused_text((), kind, NOON))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_refusals_of_the_type_alone_count_for_seven_days() -> None:
 )
 def test_how_many_of_the_refused_were_on_spot_is_said(spot: int, words: str) -> None:
     zone = Scarcity("trn1.32xlarge", "a", 4, spot, NOON, NOON)
-    assert words in str(Refused("trn1.32xlarge", (zone,), NOON).block())
+    assert words in str(refused_text((zone,), "trn1.32xlarge", NOON))
 
 
 def test_ways_to_capacity_stand_cheapest_first_and_the_title_quotes_the_cheapest_sure_one() -> None:
@@ -213,7 +214,7 @@ def test_ways_to_capacity_stand_cheapest_first_and_the_title_quotes_the_cheapest
     age = PriceAge.on(NOON, default_policy())
 
     def card(*prices, days=10, used="0.5"):
-        ways = Ways(prices, Refused("trn1.32xlarge", None, NOON))
+        ways = Ways(prices, None, NOON)
         return capacity_card(Demand("trn1.32xlarge", 2, days, Decimal(used)), ways, age)
 
     drawn = card(listed, spot, block)

@@ -10,7 +10,7 @@ from decimal import Decimal
 from bot.answers.cost.commitments import Burn, credits_card
 from bot.answers.fleet.carbon import Carbon, Factors, carbon_card
 from bot.answers.plan.breakeven import Porting, breakeven_card
-from bot.answers.plan.capacity import Demand, Refused, Ways, capacity_card
+from bot.answers.plan.capacity import Demand, Ways, capacity_card
 from bot.answers.plan.decide import advice_of, questions_card, verdict_card
 from bot.answers.plan.fit import ClusterUse
 from bot.answers.plan.porting import (
@@ -269,7 +269,7 @@ def capacity() -> Card:
         ),
         Scarcity("trn1.32xlarge", "us-west-2c", 1, 0, *(NOON - timedelta(days=3),) * 2),
     )
-    ways = Ways(prices, Refused(KIND, zones, NOON), CLAIMS.of("blocks"))
+    ways = Ways(prices, zones, NOON, CLAIMS.of("blocks"))
     return capacity_card(
         Demand(KIND, 16, 200, Decimal("0.8")), ways, PriceAge(date(2027, 6, 1), 90)
     )

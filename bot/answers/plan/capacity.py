@@ -15,7 +15,6 @@ from bot.answers.cost.commitments import (
     commitments_of,
 )
 from bot.cards.card import (
-    Block,
     Button,
     Buttons,
     Card,
@@ -41,7 +40,7 @@ from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, coverage_of
 from bot.model.request import Request
-from bot.model.window import age_text, calendar_day, day, rounded_duration
+from bot.model.window import age_text, day, rounded_duration
 from bot.ports import Ports
 
 _COUNTED = ("pending", "running")
@@ -346,51 +345,32 @@ class Demand:
         return f"{self.nodes} x {self.instance_type} for {counted(self.days, 'day')}"
 
 
-@dataclass(frozen=True)
-class Refused:
-    """Hold how often requests of one type were refused by zone, as of a time.
+def refused_of(reading: Reading, instance_type: str) -> tuple[Scarcity, ...] | None:
+    """Count by zone the requests of a type that were refused lately; None where nobody asked AWS."""
+    if reading.refusals is None:
+        return None
+    lately = [x for x in reading.refusals if x.at >= reading.now - LOOKED]
+    return scarcities(lately, instance_type)
 
-    `zones` is None where nobody asked AWS.
-    """
 
-    instance_type: str
-    zones: tuple[Scarcity, ...] | None
-    at: datetime
-
-    def block(self) -> Block | None:
-        """Say it in one sentence; None where nobody asked."""
-        if self.zones is None:
-            return None
-        span = f"within {rounded_duration(LOOKED)}"
-        if not self.zones:
-            return quiet(
-                f"No request for {self.instance_type} was refused for lack of capacity {span}"
-                f" ({_TRAIL})."
-            )
-
-        places = []
-        for zone in self.zones:
-            share = "all" if zone.spot == zone.refused else zone.spot
-            market = f", {share} on spot" if zone.spot else ""
-            age = age_text((self.at - zone.newest).total_seconds())
-            places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
-
-        places = few(places, _MOST_ZONES, "zone")
-
-        return text(
-            Strong(f"{counted(sum(zone.refused for zone in self.zones), 'request')} refused"),
-            f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL}).",
+def refused_text(zones: Sequence[Scarcity], instance_type: str, at: datetime) -> Text:
+    """Say in one sentence how often requests of a type were refused by zone, as of a time."""
+    span = f"within {rounded_duration(LOOKED)}"
+    if not zones:
+        return quiet(
+            f"No request for {instance_type} was refused for lack of capacity {span} ({_TRAIL})."
         )
 
+    places = []
+    for zone in zones:
+        share = "all" if zone.spot == zone.refused else zone.spot
+        market = f", {share} on spot" if zone.spot else ""
+        age = age_text((at - zone.newest).total_seconds())
+        places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
 
-def refused_of(reading: Reading, instance_type: str) -> Refused:
-    """Count the requests of a type that were refused lately."""
-    if reading.refusals is None:
-        return Refused(instance_type, None, reading.now)
-    return Refused(
-        instance_type,
-        scarcities([x for x in reading.refusals if x.at >= reading.now - LOOKED], instance_type),
-        reading.now,
+    return text(
+        Strong(f"{counted(sum(zone.refused for zone in zones), 'request')} refused"),
+        f" for lack of capacity {span}: {'; '.join(few(places, _MOST_ZONES, 'zone'))} ({_TRAIL}).",
     )
 
 
@@ -408,7 +388,8 @@ class Ways:
     """
 
     prices: Sequence[Price]
-    refused: Refused
+    refused: Sequence[Scarcity] | None
+    at: datetime
     notes: Sequence[Note] = ()
     commitments: Commitments | None = None
 
@@ -443,7 +424,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
         region,
         Column(
             "price of",
-            lambda price: f"{calendar_day(price.asof)}, {price.basis}{age.of(price.asof)}",
+            age.dated,
         ),
     )
     long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
@@ -464,7 +445,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             long
             and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
             commitment_blocks(ways.commitments) if ways.commitments else None,
-            ways.refused.block(),
+            ways.refused is not None and refused_text(ways.refused, demand.instance_type, ways.at),
             note_lines(ways.notes, age.today),
             quiet(
                 "Hours of a reservation or block that nothing uses raise the alert 'unused"
@@ -483,7 +464,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             "used_ratio": demand.used,
             "ways": Columns(market, cost, total, region, asof).data(prices),
             **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
-            "refused": None if ways.refused.zones is None else REFUSED.data(ways.refused.zones),
+            "refused": None if ways.refused is None else REFUSED.data(ways.refused),
         },
     )
 
@@ -552,6 +533,7 @@ def capacity(
         Ways(
             prices,
             refused_of(ports.world.source.read(request.at), name),
+            request.at,
             ports.world.knowledge.claims().of("blocks"),
             commitments_of(ports, (name, nodes), offers, request.at, region),
         ),

@@ -248,8 +248,9 @@ def _options(migration: Migration, age: PriceAge) -> Table:
         return f"today, {_bought(price.market)}" if way is today else _name(way)
 
     def dated(way: Option) -> str:
-        words = f"{calendar_day(way.price.asof)}, {way.price.basis}"
-        return words if way is today else f"{words}{age.of(way.price.asof)}"
+        if way is today:
+            return f"{calendar_day(price.asof)}, {price.basis}"
+        return age.dated(way.price)
 
     cost = OPTIONS.pick("same work costs", "nodes", "cluster $/h", "node_usd_per_hour", "region")
 

@@ -414,7 +414,7 @@ def _checks(
         else:
             yield PreflightCheck("quota", True, f"no quota for {kind} is known here")
 
-        refused = refused_of(reading, kind).zones
+        refused = refused_of(reading, kind)
         if refused:
             zones = ", ".join(f"{zone.zone} {zone.refused:,}" for zone in refused[:3])
             yield PreflightCheck("capacity", False, f"refused within 7 days: {zones}")

@@ -27,10 +27,10 @@ from bot.costs.verdict import Verdict, like_for_like, measured_speed, stated_spe
 from bot.errors import WrongInput, not_known
 from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Instance, InstanceType, Market
-from bot.model.frame import Doubles, Frame, Mask
+from bot.model.frame import Doubles, Floats, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.price import Price
-from bot.model.reading import Reading
+from bot.model.reading import Reading, utilization_of
 from bot.model.run import Claim, Run, Sign, nodes_of
 from bot.model.window import Window
 from bot.ports import Documents, Ports
@@ -272,7 +272,7 @@ def _nodes(
         by = "the whole cluster"
         free = {x.id for x in nodes}
         beside = seen and seen.pick([i for i, x in enumerate(seen.things) if x.instance in free])
-        apart = strangers(used(beside)) if beside else np.zeros(0, dtype=bool)
+        apart = strangers(utilization_of(beside)) if beside else np.zeros(0, dtype=bool)
         if beside and apart.any():
             by = "how they worked, up and down together"
             gone = {x.instance for x in beside.pick(apart).things}
@@ -364,12 +364,6 @@ _ALIKE, _APART = 0.7, 0.3
 """Correlations from which two nodes move together, and under which they do not."""
 
 
-def used(nodes: Frame) -> Doubles:
-    """Return the utilization of each node, of cores or of GPUs, (n_nodes, n_steps)."""
-    cores = nodes.of("neuroncore_utilization_ratio").astype(np.float64)
-    return np.where(np.isnan(cores), nodes.of("gpu_utilization_ratio"), cores)
-
-
 def without_runtime(nodes: Frame) -> Mask:
     """Return which nodes were read and never had a runtime, (n_nodes,)."""
     signs = np.stack([nodes.of(name) for name in _RUNTIME])
@@ -377,7 +371,7 @@ def without_runtime(nodes: Frame) -> Mask:
     return np.asarray(~(signs > 0).any(axis=(0, 2)) & ~np.isnan(signs).all(axis=(0, 2)))
 
 
-def strangers(levels: Doubles) -> Mask:
+def strangers(levels: Floats) -> Mask:
     """Return which nodes do not move with the largest group that moves together, (n_nodes,).
 
     Nobody where no two nodes move together: of steady work nothing can be told. A node that was
@@ -386,7 +380,7 @@ def strangers(levels: Doubles) -> Mask:
     n = len(levels)
     readings = ~np.isnan(levels)
     group = np.zeros(n, dtype=bool)
-    alike = _correlations(levels, readings)
+    alike = _correlations(levels.astype(np.float64), readings)
     remaining = np.arange(n)
     while remaining.size:
         # From the node with most others that move like it: they are a group.
