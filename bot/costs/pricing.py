@@ -302,7 +302,7 @@ class Pricing:
         else the on-demand price, which no Savings Plan has taken.
         """
         labels, market = reservation.labels, reservation.market
-        own = _mean_of(self.rates.by_reservation.get(labels.resource, ()))
+        billed = _mean_of(self.rates.by_reservation.get(labels.resource, ()))
         like = Market.ON_DEMAND if market is Market.RESERVED else market
         alike = [
             quote
@@ -310,7 +310,7 @@ class Pricing:
             if quote.market is like and labels.region in ("", quote.region)
         ]
         price = (
-            _named(own, Whose.OWN)
+            _named(billed, Whose.OWN)
             or _quoted(alike, like, labels.region)
             or self._of(labels.instance_type, labels.region, market)
         )

@@ -52,9 +52,10 @@ class Look:
     """Hold what every kind of change is weighed by: a reading, its prices, and how far back."""
 
     def __init__(self, ports: Ports, reading: Reading) -> None:
-        now, settled = reading.now, midnight(reading.now) - timedelta(days=2)
-        self.ports, self.reading, self.pricing = ports, reading, Pricing(ports).at(now)
-        self.window = Window(now - _LOOKED, now)
+        settled = midnight(reading.now) - timedelta(days=2)
+        self.ports, self.reading = ports, reading
+        self.pricing = Pricing(ports).at(reading.now)
+        self.window = Window(reading.now - _LOOKED, reading.now)
         self.settled = Window(settled - _LOOKED, settled)
         """The days whose bill does not change any more."""
 

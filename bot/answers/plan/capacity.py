@@ -98,8 +98,8 @@ def use_of(quota: Quota, inventory: Inventory, instance_type: str = "") -> Quota
     # A type that no table knows counts for nothing here, and is named on the card.
     vcpus = {name: inventory.types[name].vcpus if name in inventory.types else 0 for name in nodes}
     running = sorted(nodes.items(), key=lambda entry: (-entry[1] * vcpus[entry[0]], entry[0]))
-    known = (name for name, _ in running if name in inventory.types)
-    kind = inventory.types.get(instance_type or next(known, ""))
+    names = (name for name, _ in running if name in inventory.types)
+    kind = inventory.types.get(instance_type or next(names, ""))
 
     return QuotaUse(
         quota,

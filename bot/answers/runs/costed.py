@@ -455,7 +455,7 @@ def verdict_of(
     At the speed that the asker states, else by the account's own runs, else as others state it.
     Raise `WrongInput` where nothing compares the two.
     """
-    (old, new), now, knowledge = types, reading.now, ports.world.knowledge
+    (old, new), knowledge = types, ports.world.knowledge
     if speed is None:
         measured = _speeds_of_runs(ports, reading, old, new)
         stated = stated_speeds(old, new, knowledge.types(), knowledge.claims())
@@ -464,7 +464,7 @@ def verdict_of(
         typed = SpeedUp(
             *(old.family, new.family, speed, ClaimKind.TYPED, says),
             source="as you state",
-            asof=now.date(),
+            asof=reading.now.date(),
         )
         measured, stated = (), (typed,)
     if not (measured or stated):
@@ -473,7 +473,7 @@ def verdict_of(
             " the cost of an epoch."
         )
 
-    prices = prices_alike(ports, now, (old.name, new.name), market, region)
+    prices = prices_alike(ports, reading.now, (old.name, new.name), market, region)
     unused = stated if measured else ()
     return Verdict(old.name, new.name, measured or stated, prices, unused=unused)
 
@@ -482,15 +482,15 @@ def _speeds_of_runs(
     ports: Ports, reading: Reading, old: InstanceType, new: InstanceType
 ) -> tuple[SpeedUp, ...]:
     """Return the work of a node of `new` by the account's own runs; nothing without runs on both."""
-    frame, now, names = reading.frame("run"), reading.now, {old.name, new.name}
+    frame, names = reading.frame("run"), {old.name, new.name}
     nodes = [x for x in reading.inventory.instances.values() if x.labels.instance_type in names]
     if frame is None or {x.labels.instance_type for x in nodes} != names:
         return ()
     clusters = {x.labels.cluster for x in nodes}
     runs = [x for x in reading.runs if x.parameters and x.labels.cluster in clusters]
     # A speed is work over node-hours: no dollar of the bill is asked for.
-    costed = _costed(reading, frame, runs, Pricing(ports).at(now), {})
-    return measured_speeds(costed, old, new, now.date())
+    costed = _costed(reading, frame, runs, Pricing(ports).at(reading.now), {})
+    return measured_speeds(costed, old, new, reading.now.date())
 
 
 def verdict_of_runs(ports: Ports, at: datetime, old: Sample, new: Sample) -> Verdict:
