@@ -31,11 +31,11 @@ from bot.knowledge import load_knowledge
 from bot.model.fleet import Instance, Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.reading import NODE_METRICS, Reading
+from bot.model.reading import NODE_METRICS, Reading, utilization_of
 from bot.policy.schema import default_policy
 from detectors import Detector
 from detectors.roster import build_roster
-from detectors.usual import history, learn, utilization_of
+from detectors.usual import history, learn
 
 DAYS = 14
 STEP = timedelta(minutes=5)

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
+T = TypeVar("T")
 _LONG_WORD = re.compile(r"(\S{300})\S+")
 """Typed to fill the answer; no name or address is as long."""
 
@@ -154,6 +156,22 @@ def not_known(
 ) -> WrongInput:
     """Return the refusal of a word that names nothing: a sentence, and its tail by `nearest`."""
     return WrongInput(f"{sentence}{nearest(word, known, most=most, otherwise=otherwise)}.")
+
+
+def require_known(
+    sentence: str, word: str, known: Collection[str], *, most: int = 20, otherwise: str = ""
+) -> None:
+    """Raise `WrongInput` for a word that names nothing known."""
+    if word not in known:
+        raise not_known(sentence, word, known, most=most, otherwise=otherwise)
+
+
+def find_named(
+    sentence: str, word: str, known: Mapping[str, T], *, most: int = 20, otherwise: str = ""
+) -> T:
+    """Return what a word names; raise `WrongInput` where it names nothing known."""
+    require_known(sentence, word, known.keys(), most=most, otherwise=otherwise)
+    return known[word]
 
 
 HIDDEN = "(hidden)"

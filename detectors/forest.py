@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.model.frame import Frame
-from bot.model.reading import SPEND_METRIC
+from bot.model.reading import SPEND_METRIC, utilization_of
 from detectors.bill.growth import type_in
 from detectors.jobs import restarts
 from detectors.numbers import (
@@ -44,7 +44,6 @@ from detectors.usual import (
     in_order,
     median,
     percentiles,
-    utilization_of,
     worked_of,
 )
 from detectors.view import PAUSE

@@ -13,6 +13,7 @@ from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.reading import utilization_of
 from bot.model.run import nodes_of
 from bot.model.window import midnight
 from detectors.jobs import roles_of, stretches_of
@@ -32,17 +33,7 @@ from detectors.numbers import (
     trailing,
 )
 from detectors.roster import scope_of
-from detectors.usual import (
-    LATENCY,
-    LEAST,
-    MEMORY,
-    SENT,
-    around,
-    daily_levels,
-    history,
-    median,
-    utilization_of,
-)
+from detectors.usual import LATENCY, LEAST, MEMORY, SENT, around, daily_levels, history, median
 from detectors.view import View, once_a_tick
 
 AGE = "run_checkpoint_age_seconds"

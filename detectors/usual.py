@@ -17,7 +17,7 @@ from bot.model.alert import Alert
 from bot.model.causes import Cause, Family
 from bot.model.codec import by_key
 from bot.model.frame import Frame
-from bot.model.reading import Reading
+from bot.model.reading import Reading, utilization_of
 from detectors.numbers import Floats, Mask, Numbers, Rows, duration, number, summed
 from detectors.roster import Roster
 
@@ -403,20 +403,8 @@ def medians_where(values: Floats, chosen: Mask) -> Floats:
     return median(np.where(chosen, values, np.nan).astype(np.float32, copy=False))
 
 
-def utilization_of(frame: Frame) -> Floats:
-    """Return the utilization of the accelerator, (n, n_steps).
-
-    NeuronCores, or GPUs where there are none.
-    """
-    cores = frame.of("neuroncore_utilization_ratio")
-    unread = np.isnan(cores)
-    if not (unread.any() and frame.has("gpu_utilization_ratio")):
-        return cores
-    return np.where(unread, frame.of("gpu_utilization_ratio"), cores)
-
-
 def worked_of(frame: Frame) -> Floats:
-    """Return the same, where a node that says that it has no runtime does nothing, (n, n_steps)."""
+    """Return the utilization, where a node that says that it has no runtime does nothing, (n, n_steps)."""
     level, loaded = utilization_of(frame), "neuron_runtime_loaded_ratio"
     unread = np.isnan(level)
     if not (unread.any() and frame.has(loaded)):

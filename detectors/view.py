@@ -12,6 +12,7 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.frame import Frame, FramePart
 from bot.model.labels import Labels
+from bot.model.reading import utilization_of
 from bot.model.window import Window
 from detectors.jobs import AS_QUICK, FIRST, Stretches, fellows, incidents, roles_of, stretches_of
 from detectors.numbers import (
@@ -56,7 +57,6 @@ from detectors.usual import (
     forget,
     medians_where,
     off,
-    utilization_of,
     worked_of,
 )
 

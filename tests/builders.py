@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bot.costs.pricing import Offers
 from bot.errors import Unavailable
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly, Detection
@@ -106,6 +107,16 @@ class NoReplays:
 
     def again(self, _: Any) -> Any:
         raise Unavailable("Nothing is replayed here.")
+
+
+def quoted(quotes: Sequence[Price]) -> Offers:
+    """Return the offers of these prices alone."""
+
+    class Quoted(Offers):
+        def __init__(self) -> None:
+            self.quotes = lambda name: [x for x in quotes if x.instance_type == name]
+
+    return Quoted()
 
 
 def ports_over(fleet: Any, store: Any, **parts: Any) -> Ports:

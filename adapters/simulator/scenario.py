@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from bot.errors import not_known
+from bot.errors import find_named
 from bot.model.causes import Cause
 from bot.model.codec import decode
 
@@ -125,9 +125,7 @@ class Scenario:
 
 def scenario_named(name: str) -> Scenario:
     """Return a scenario; raise `WrongInput` with the nearest name."""
-    if name not in SCENARIOS:
-        raise not_known(f"'{name}' is not a scenario", name, SCENARIOS)
-    return SCENARIOS[name]
+    return find_named(f"'{name}' is not a scenario", name, SCENARIOS)
 
 
 def _scenario(described: Mapping[str, Any]) -> Scenario:

@@ -14,6 +14,7 @@ from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
 from bot.model.notification import Coverage, Known
 from bot.model.policy import Policy
+from bot.model.price import Price
 from bot.model.spend import Money, Tally
 from bot.model.window import (
     Window,
@@ -273,6 +274,10 @@ class PriceAge:
         """Return `, 121 days old: check it`, or nothing."""
         age = (self.today - asof).days
         return f", {age} days old: check it" if age > self.days else ""
+
+    def dated(self, price: Price) -> str:
+        """Return `Nov 20, 2026, price list`, and how old it is."""
+        return f"{calendar_day(price.asof)}, {price.basis}{self.of(price.asof)}"
 
 
 def cited(fact: Sourced, today: date) -> str:

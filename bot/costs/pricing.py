@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -40,8 +41,13 @@ def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price |
     """
     prices = list(quotes)
     account = _named(blended(prices, region), Whose.ACCOUNT) if market in _ONE_RATE else None
-    best = account or min(prices, key=lambda price: _rank(price, market, region), default=None)
-    return _named(best, Whose.MARKET) if best and best.hours and not best.whose else best
+    return account or _quoted(prices, market, region)
+
+
+def _quoted(quotes: Iterable[Price], market: Market, region: str) -> Price | None:
+    """Return the quote that suits best, one with billed hours named after its market."""
+    best = min(quotes, key=lambda price: _rank(price, market, region), default=None)
+    return _named(best, Whose.MARKET) if best and best.hours else best
 
 
 def _named(price: Price | None, whose: Whose) -> Price | None:
@@ -162,8 +168,7 @@ def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal 
     """Return a function from an instance's id to the USD of its hour, None for no known price."""
 
     def hour_of(instance: str) -> Decimal | None:
-        node = inventory.instances.get(instance)
-        price = pricing.instance(node) if node else None
+        price = pricing(instance, inventory)
         return price.usd_per_hour if price else None
 
     return hour_of
@@ -251,11 +256,12 @@ class Pricing:
     def mean(self, instances: Iterable[Instance]) -> Price | None:
         """Return the price of one hour of one of the instances, in their mean.
 
-        None where no price of any is known.
+        Named after the price that most of them have; None where no price of any is known.
         """
-        prices = [price for instance in instances if (price := self.instance(instance))]
-        mean = _mean_of(replace(price, hours=1.0) for price in prices)
-        return replace(mean, hours=sum(price.hours for price in prices)) if mean else None
+        prices = Counter(price for instance in instances if (price := self.instance(instance)))
+        mean = _mean_of(replace(price, hours=float(n)) for price, n in prices.items())
+        hours = sum(price.hours for price in prices.elements())
+        return replace(mean, hours=hours) if mean else None
 
     def quotes(self, instance_type: str, region: str) -> list[Price]:
         """Return every price known for a type.
@@ -296,23 +302,19 @@ class Pricing:
         else the on-demand price, which no Savings Plan has taken.
         """
         labels, market = reservation.labels, reservation.market
-        price = _named(_mean_of(self.rates.by_reservation.get(labels.resource, ())), Whose.OWN)
-        if price is None:
-            # A place that was never empty.
-            like = Market.ON_DEMAND if market is Market.RESERVED else market
-            alike = [
-                quote
-                for quote in self.quotes(labels.instance_type, labels.region)
-                if quote.market is like and labels.region in ("", quote.region)
-            ]
-            price = min(alike, key=lambda quote: _rank(quote, like, labels.region), default=None)
-            if price is None:
-                price = self._of(labels.instance_type, labels.region, market)
-            elif price.hours:
-                price = _named(price, Whose.MARKET)
-        if price is None:
-            return None
-        return replace(price, usd_per_hour=price.usd_per_hour * reservation.total)
+        billed = _mean_of(self.rates.by_reservation.get(labels.resource, ()))
+        like = Market.ON_DEMAND if market is Market.RESERVED else market
+        alike = [
+            quote
+            for quote in self.quotes(labels.instance_type, labels.region)
+            if quote.market is like and labels.region in ("", quote.region)
+        ]
+        price = (
+            _named(billed, Whose.OWN)
+            or _quoted(alike, like, labels.region)
+            or self._of(labels.instance_type, labels.region, market)
+        )
+        return price and replace(price, usd_per_hour=price.usd_per_hour * reservation.total)
 
     def _stored(self, thing: Volume | FileSystem) -> Price | None:
         """Return the price of storage.
@@ -387,26 +389,3 @@ class Offers:
         """Return the regions in which a price of the market is known."""
         quotes = [price for price in self.quotes(instance_type) if price.market is market]
         return tuple(sorted({price.region for price in quotes} - {""}))
-
-    def shared_region(self, instance_types: Iterable[str], market: Market) -> str | None:
-        """Return the region in which all of the types have a price.
-
-        The account's own first, then the best founded.
-
-        Prices of two regions say more of the regions than of the types. None where no region has
-        them all.
-        """
-        names = tuple(instance_types)
-        shared = set.intersection(*(set(self.regions(name, market)) for name in names))
-        return min(shared, key=lambda region: self._rank(names, market, region), default=None)
-
-    def _rank(
-        self, names: Sequence[str], market: Market, region: str
-    ) -> tuple[float, int, float, str]:
-        prices = [price for name in names if (price := self.here(name, market, region))]
-        return (
-            -sum(x.hours for name in names for x in self.quotes(name) if x.region == region),
-            sum(_ORDER.index(x.basis) for x in prices),
-            float(sum(x.usd_per_hour for x in prices)),
-            region,
-        )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import product
+from statistics import median_low
 
 from bot.costs.pricing import listed_price
 from bot.costs.training import Sample, equal_loss
-from bot.model.claims import ClaimKind, SpeedUp
-from bot.model.fleet import Market
+from bot.model.claims import ClaimKind, Claims, SpeedUp
+from bot.model.fleet import InstanceType, Market
 from bot.model.money import usd
 from bot.model.price import Basis, Price
 
@@ -29,7 +30,8 @@ class Verdict:
     """State the cost of the same work on `new` as a multiple of that on `old`.
 
     `speeds` are the work of a node-hour of `new`, old = 1; `prices` those of an hour of both,
-    bought alike; `unknown` says what is missing where nothing can be judged.
+    bought alike; `unknown` says what is missing where nothing can be judged. `unused` is what others
+    state of the speed where the account's own runs tell it.
     """
 
     old: str
@@ -37,6 +39,14 @@ class Verdict:
     speeds: tuple[SpeedUp, ...] = ()
     prices: tuple[Price, Price] | None = None
     unknown: str = ""
+    unused: tuple[SpeedUp, ...] = ()
+
+    @property
+    def factors(self) -> tuple[float, float, float]:
+        """Return the slowest, the middle and the fastest of its speeds."""
+        # The lower of two middles is a factor that somebody states; their mean would be nobody's.
+        factors = [x.factor for x in self.speeds]
+        return min(factors), median_low(factors), max(factors)
 
     @property
     def ratios(self) -> tuple[float, float] | None:
@@ -133,6 +143,44 @@ def measured_speed(
         return None
 
     return SpeedUp(*families, factor, kind, says, source="the account's own runs", asof=today)
+
+
+def stated_speeds(
+    old: InstanceType, new: InstanceType, types: Mapping[str, InstanceType], claims: Claims
+) -> tuple[SpeedUp, ...]:
+    """Return the work of a node of `new` as others state it, that of `old` = 1.
+
+    Where nobody states the peaks, by the data sheets of both; nothing where they do not say either.
+    """
+    share = _share(new, types) / _share(old, types)
+    speeds = [
+        replace(speedup, factor=speedup.factor * share)
+        for speedup in claims.speedups
+        if (speedup.from_family, speedup.to_family) == (old.family, new.family)
+    ]
+    stated = any(speed.kind is ClaimKind.PEAK for speed in speeds)
+    if not stated and old.bf16_tflops and new.bf16_tflops:
+        factor = new.bf16_tflops / old.bf16_tflops
+        speeds.append(
+            SpeedUp(
+                old.family,
+                new.family,
+                factor,
+                ClaimKind.PEAK,
+                f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} /"
+                f" {old.bf16_tflops:,.0f} TFLOPS)",
+                source="; ".join(dict.fromkeys((new.source, old.source))),
+                asof=min(old.asof, new.asof),
+            )
+        )
+
+    return tuple(speeds)
+
+
+def _share(kind: InstanceType, types: Mapping[str, InstanceType]) -> float:
+    """Return the type's part of its family's full node."""
+    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
+    return kind.chips / full
 
 
 def like_for_like(

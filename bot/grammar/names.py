@@ -6,11 +6,12 @@ Instance types, regions, clusters, teams, accounts.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bot.cards.card import Card, text
-from bot.errors import TrnbotError, WrongInput, nearest, not_known
+from bot.errors import TrnbotError, WrongInput, find_named, nearest, not_known
 from bot.model.fleet import FileSystem, InstanceType, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.reading import Reading
@@ -26,16 +27,22 @@ _KNOWN = 90
 
 def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
     """Return the instance type of that name, however it is capitalised; raise `WrongInput`."""
-    kind = types.get(name.lower())
-    if kind is None:
-        raise not_known(
-            f"'{name}' is not an instance type known here",
-            name,
-            types,
-            most=0,
-            otherwise="write it like trn1.32xlarge",
+    return find_named(
+        f"'{name}' is not an instance type known here",
+        name.lower(),
+        types,
+        most=0,
+        otherwise="write it like trn1.32xlarge",
+    )
+
+
+def refuse_unwritable(name: str) -> None:
+    """Raise `WrongInput` for a name under which nothing can be kept."""
+    if not re.fullmatch(r"[\w.-]{1,60}", name):
+        raise WrongInput(
+            f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as"
+            " llama-70b."
         )
-    return kind
 
 
 def known_region(name: str, ports: Ports) -> str:

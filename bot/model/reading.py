@@ -18,7 +18,7 @@ import numpy as np
 from bot.model.anomaly import Detection
 from bot.model.codec import by_key
 from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume
-from bot.model.frame import Frame, Mask
+from bot.model.frame import Floats, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.notification import Coverage, Known
@@ -418,6 +418,18 @@ def detached_since(volume: Volume, frame: Frame | None) -> datetime | None:
             last = int(np.flatnonzero(attached)[-1])
             return max(volume.created_at, part.start + (last + 1) * part.step)
     return max(volume.created_at, volume.detached_at or volume.created_at)
+
+
+def utilization_of(frame: Frame) -> Floats:
+    """Return the utilization of the accelerator, (n, n_steps).
+
+    NeuronCores, or GPUs where there are none.
+    """
+    cores = frame.of("neuroncore_utilization_ratio")
+    unread = np.isnan(cores)
+    if not (unread.any() and frame.has("gpu_utilization_ratio")):
+        return cores
+    return np.where(unread, frame.of("gpu_utilization_ratio"), cores)
 
 
 def quiet_steps(part: Frame) -> tuple[Mask, Mask]:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from enum import StrEnum
 from math import floor
 
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, find_named
 from bot.model.causes import CAUSES
 from bot.model.codec import by_key, table
 from bot.model.labels import Labels
@@ -170,9 +170,7 @@ def family_of(key: str) -> str:
 
 def setting_of(key: str) -> Setting:
     """Return the setting; raise `WrongInput` with the nearest key."""
-    if key not in SETTINGS:
-        raise not_known(f"'{key}' is not a setting", key, SETTINGS, most=0)
-    return SETTINGS[key]
+    return find_named(f"'{key}' is not a setting", key, SETTINGS, most=0)
 
 
 def default_policy() -> Policy:

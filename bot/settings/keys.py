@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from bot.errors import WrongInput, nearest, not_known
+from bot.errors import WrongInput, nearest, require_known
 from bot.model.frame import UNITS, Meaning, MetricsSurface
 from bot.model.labels import CLUSTER_TAGS
 from bot.model.reading import NODE_METRICS
@@ -105,8 +105,7 @@ def word_of(choices: Collection[str], mistake: str, make: Callable[[str], T]) ->
     """Return a reader of one of some words, which raises `WrongInput` with the nearest of them."""
 
     def read(text: str) -> T:
-        if text not in choices:
-            raise not_known(mistake.format(text=text), text, choices, most=0)
+        require_known(mistake.format(text=text), text, choices, most=0)
         return make(text)
 
     return read
@@ -261,8 +260,7 @@ def metric_names(text: str) -> tuple[Meaning, ...]:
                 f"'{pair}' names no metric; write NAME -> METRIC in UNIT,"
                 " such as nc_util -> neuroncore_utilization_ratio in percent."
             )
-        if metric not in NODE_METRICS:
-            raise not_known(f"'{metric}' is not a metric of a node", metric, NODE_METRICS, most=0)
+        require_known(f"'{metric}' is not a metric of a node", metric, NODE_METRICS, most=0)
 
         # Where only one unit is possible, it need not be said.
         units = UNITS[metric.rpartition("_")[2]]

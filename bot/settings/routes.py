@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from bot.errors import WrongInput, nearest, not_known
+from bot.errors import WrongInput, nearest, not_known, require_known
 from bot.model.causes import Cause, Severity
 from bot.model.labels import NAMES, Labels
 from bot.model.limits import OWNERS_BYTES
@@ -74,8 +74,7 @@ def addresses(text: str, like: str = "PLATFORM:NAME") -> tuple[str, ...]:
 def causes(text: str) -> tuple[Cause, ...]:
     """Read a comma list of causes; raise `WrongInput` with the nearest right word."""
     for word in words(text):
-        if word not in _CAUSES:
-            raise not_known(f"'{word}' is not a cause", word, _CAUSES, most=30)
+        require_known(f"'{word}' is not a cause", word, _CAUSES, most=30)
     return tuple(map(Cause, words(text)))
 
 
@@ -86,8 +85,7 @@ def route_of(pairs: Iterable[tuple[str, str]], to: tuple[str, ...], by: str = ""
     """
     labels, names = dict(pairs), (*NAMES, "cause", "severity")
     for name in labels:
-        if name not in names:
-            raise not_known(f"'{name}' is nothing to route by", name, names)
+        require_known(f"'{name}' is nothing to route by", name, names)
 
     cause, severity = labels.pop("cause", ""), labels.pop("severity", "")
     for word, choices in ((cause, _CAUSES), (severity, _SEVERITIES)):

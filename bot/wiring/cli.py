@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from adapters.web.people import TOKENS, ProgramToken, make_token
 from bot.answers.about.document import as_json
 from bot.app import App
-from bot.errors import Unavailable, WrongInput, not_known
+from bot.errors import Unavailable, WrongInput, find_named, not_known
 from bot.model.money import counted
 from bot.model.request import User
 from bot.model.window import parse_duration, parse_instant
@@ -328,16 +328,15 @@ def manage_tokens(options: Options) -> None:
         "list": _list_tokens,
     }
     word = options.words[1].lower() if len(options.words) > 1 else "list"
-    if word not in doing:
-        raise not_known(
-            "'tokens' takes make NAME, rotate NAME, revoke NAME or list", word, doing, most=0
-        )
+    do = find_named(
+        "'tokens' takes make NAME, rotate NAME, revoke NAME or list", word, doing, most=0
+    )
     names = options.words[2:]
     if len(names) != (word != "list"):
         raise WrongInput(f"'tokens {word}' takes one name, such as 'trnbot tokens {word} grafana'.")
 
     with opened_store(options) as store:
-        doing[word](store, options, *names)
+        do(store, options, *names)
     if word != "list":
         audit(f"token {word}", "done", User(terminal_user()), name=names[0])
 

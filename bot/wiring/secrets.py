@@ -19,7 +19,7 @@ from adapters.store.sealing import (
     seal,
 )
 from adapters.store.sql import SqlStore
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, find_named
 from bot.model.money import counted
 from bot.ports import DocumentStore
 from bot.settings.routes import words
@@ -89,9 +89,7 @@ def manage_secrets(options: Options) -> None:
     """Make a key, seal every stored secret with the first key, or forget what no key opens."""
     doing = {"key": print_key, "rotate": rotate, "forget": forget}
     word = " ".join(options.words[1:]).lower()
-    if word not in doing:
-        raise not_known("'secrets' takes one word more, such as 'trnbot secrets key'", word, doing)
-    doing[word](options)
+    find_named("'secrets' takes one word more, such as 'trnbot secrets key'", word, doing)(options)
 
 
 def print_key(options: Options) -> None:

@@ -18,7 +18,7 @@ from adapters.chat.config import SlackConfig, TeamsConfig, TeamsSdk
 from bot.answers.alerts.alerts import WHICH
 from bot.app import App
 from bot.cards.card import Code, quiet
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, require_known
 from bot.grammar.registry import Command, Topic, commands_by_name
 from bot.model.notification import Delays
 from bot.model.request import LOCAL, Request
@@ -180,8 +180,7 @@ def write_script(options: Options) -> None:
             "for example: trnbot completion bash."
         )
     shell = options.words[1].lower()
-    if shell not in SHELLS:
-        raise not_known(f"'{shell}' is not a shell that trnbot can complete in", shell, SHELLS)
+    require_known(f"'{shell}' is not a shell that trnbot can complete in", shell, SHELLS)
 
     table = words()
     if shell == "fish":

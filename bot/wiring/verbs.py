@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from bot.cards.lines import quote
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, not_known, require_known
 
 _VALUED = frozenset(
     [
@@ -70,8 +70,7 @@ class Options:
         """Refuse options that this verb does not know."""
         asked, known = " ".join(self.words[:1]) or "trnbot", [f"--{name}" for name in names]
         for flag in (f"--{name}" for name in (*self.values, *self.switches)):
-            if flag not in known:
-                raise not_known(f"'{asked}' has no option '{flag}'", flag, known)
+            require_known(f"'{asked}' has no option '{flag}'", flag, known)
 
     def refuse_unread(self, *names: str, alone: bool = False) -> None:
         """Refuse the first `--name` that no option reads, with the nearest of a verb's own.

@@ -14,10 +14,10 @@ from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.codec import by_key
 from bot.model.labels import PLACE, Labels
+from bot.model.reading import utilization_of
 from detectors.bill.growth import CENT, LOOKBACK, MOST, BillLines, Jump, type_in
 from detectors.numbers import DAY, HOUR, Numbers, number
 from detectors.rule import Subject
-from detectors.usual import utilization_of
 from detectors.view import View
 
 _PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")

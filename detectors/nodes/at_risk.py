@@ -14,6 +14,7 @@ from bot.model.fleet import Market, Notice, NoticeKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
+from bot.model.reading import utilization_of
 from bot.model.window import day, utc_text
 from detectors.numbers import (
     LISTED,
@@ -32,7 +33,7 @@ from detectors.progress import AGE, RECENT, STUCK, run_members
 from detectors.readings import GAP
 from detectors.roster import scope_of
 from detectors.rule import Explanation, Subject, anomaly_of, belief
-from detectors.usual import utilization_of, worked_of
+from detectors.usual import worked_of
 from detectors.view import LOOKBACK, View
 
 LEAST = duration("at_risk.LEAST")

@@ -31,7 +31,7 @@ def price(
 
 
 def standing(**changes):
-    made = ClusterStanding("llama", TRN1, 64, "us-east-2", {price(): 64}, 0.9, {NodeState.BUSY: 64})
+    made = ClusterStanding("llama", TRN1, 64, "us-east-2", price(), 0.9, {NodeState.BUSY: 64})
     return replace(made, **changes)
 
 

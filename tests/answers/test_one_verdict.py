@@ -167,6 +167,20 @@ def test_a_move_saves_nothing_of_what_commitments_go_on_to_bill(committed, usd_p
         assert "of it committed, billed either way: $8,035.84" in words(shown)
 
 
+def test_a_cluster_costs_the_sum_of_its_nodes_in_every_answer() -> None:
+    """One of four nodes is billed at half; what most of them cost is no price of all."""
+
+    class Uneven(World):
+        def rates(self, _now):
+            rates = [billed("trn1.32xlarge", usd, "us-west-2") for usd in ("10.00", "20.00")]
+            nodes = {f"i-llama{n}": (rates[n > 0],) for n in range(4)}
+            return AccountRates(by_instance=nodes)
+
+    world = Uneven(("llama", "trn1.32xlarge", "us-west-2", 4, 0.9, 400.0), quotes=QUOTES)
+    for line in ("migrate llama to trn2.48xlarge", "bedrock llama"):
+        assert ask(world, line).data["usd_per_hour"] == 70, line
+
+
 @pytest.mark.parametrize(
     ("fleet", "to"),
     [("llama", "trn2.48xlarge"), ("llama", "inf2.48xlarge"), ("gpus", "p4d.24xlarge")],

@@ -14,12 +14,12 @@ from bot.answers.about.summary import Part, Summary, summary_card, summary_data,
 from bot.answers.plan.capacity import (
     LOOKED,
     Demand,
-    Refused,
     Ways,
     capacity_card,
     launch_verdict,
     quota_card,
     refused_of,
+    refused_text,
     room_words,
     tight_quotas,
     use_of,
@@ -79,8 +79,8 @@ def test_whether_so_many_more_fit(nodes: int, title: str) -> None:
         Quota("Trn", "L-1", Labels(region="us-west-2"), ("trn",), market, vcpus, NOON)
         for market, vcpus in limits
     ]
-    uses = [use_of(quota, inventory) for quota in quotas]
-    assert quota_card(uses, TYPES, "trn1.32xlarge", nodes).title == title
+    uses = [use_of(quota, inventory, "trn1.32xlarge") for quota in quotas]
+    assert quota_card(uses, "trn1.32xlarge", nodes).title == title
 
 
 def test_the_money_of_a_summary_tells_no_quota() -> None:
@@ -134,7 +134,7 @@ def test_tight_quotas_stand_with_the_most_used_first_and_say_how_many_more_there
 
 def test_a_quota_of_types_that_no_table_knows_is_tight_from_nine_tenths_on() -> None:
     use = replace(use_of(limit("a", 1000), Inventory(NOON)), used=900)
-    titles = [quota_card([replace(use, used=used)], {}).title for used in (0, 899, 900)]
+    titles = [quota_card([replace(use, used=used)]).title for used in (0, 899, 900)]
     assert titles == ["Quotas leave room"] * 2 + ["1 quota leaves no room for one more node"]
 
 
@@ -143,14 +143,14 @@ def test_the_room_of_the_roomiest_region_is_named_and_every_region_that_fits() -
         limit(region, vcpus, region=region)
         for region, vcpus in (("us-west-2", 128), ("eu-north-1", 384), ("ap-south-1", 256))
     ]
-    uses = [use_of(quota, Inventory(NOON)) for quota in quotas]
     kind = "trn1.32xlarge"
+    uses = [use_of(quota, Inventory(NOON, types=TYPES), kind) for quota in quotas]
     for some in permutations(uses):
-        assert launch_verdict(some, TYPES, kind, 2) == (
+        assert launch_verdict(some, kind, 2) == (
             Tone.GOOD,
             "2 more trn1.32xlarge fit the quota of ap-south-1, eu-north-1",
         )
-        assert launch_verdict(some, TYPES, kind, 4) == (
+        assert launch_verdict(some, kind, 4) == (
             Tone.WARNING,
             "4 more trn1.32xlarge would be refused: room for 3 in eu-north-1",
         )
@@ -164,7 +164,7 @@ def test_quotas_that_nothing_uses_are_folded_unless_they_are_of_the_chips_that_a
     other = replace(chips, quota=replace(chips.quota, name="other", families=("p",)))
 
     def names(*uses, kind=""):
-        (table,) = (x for x in quota_card(uses, TYPES, kind).blocks if isinstance(x, Table))
+        (table,) = (x for x in quota_card(uses, kind).blocks if isinstance(x, Table))
         return [row[0] for row in table.rows], table.rest
 
     folded = "and 1 more quotas without running instances"
@@ -184,13 +184,14 @@ def test_refusals_of_the_type_alone_count_for_seven_days() -> None:
         refusal("old", NOON - LOOKED - timedelta(seconds=1)),
         refusal("other", NOON, kind="trn2.48xlarge"),
     )
-    (zone,) = refused_of(replace(reading(), refusals=refusals), "trn1.32xlarge").zones or ()
+    kind = "trn1.32xlarge"
+    zones = refused_of(replace(reading(), refusals=refusals), kind) or ()
+    (zone,) = zones
     assert (zone.refused, zone.first, zone.newest) == (2, NOON - LOOKED, refusals[1].at)
-    assert "last 5 h ago" in str(
-        refused_of(replace(reading(), refusals=refusals), "trn1.32xlarge").block()
-    )
-    assert refused_of(replace(reading(), refusals=None), "trn1.32xlarge").block() is None
-    assert "No request" in str(refused_of(replace(reading(), refusals=()), "trn1.32xlarge").block())
+    assert "last 5 h ago" in str(refused_text(zones, kind, NOON))
+    assert refused_of(replace(reading(), refusals=None), kind) is None
+    assert refused_of(replace(reading(), refusals=()), kind) == ()
+    assert "No request" in str(refused_text((), kind, NOON))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_refusals_of_the_type_alone_count_for_seven_days() -> None:
 )
 def test_how_many_of_the_refused_were_on_spot_is_said(spot: int, words: str) -> None:
     zone = Scarcity("trn1.32xlarge", "a", 4, spot, NOON, NOON)
-    assert words in str(Refused("trn1.32xlarge", (zone,), NOON).block())
+    assert words in str(refused_text((zone,), "trn1.32xlarge", NOON))
 
 
 def test_ways_to_capacity_stand_cheapest_first_and_the_title_quotes_the_cheapest_sure_one() -> None:
@@ -213,7 +214,7 @@ def test_ways_to_capacity_stand_cheapest_first_and_the_title_quotes_the_cheapest
     age = PriceAge.on(NOON, default_policy())
 
     def card(*prices, days=10, used="0.5"):
-        ways = Ways(prices, Refused("trn1.32xlarge", None, NOON))
+        ways = Ways(prices, None, NOON)
         return capacity_card(Demand("trn1.32xlarge", 2, days, Decimal(used)), ways, age)
 
     drawn = card(listed, spot, block)

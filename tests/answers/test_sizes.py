@@ -13,12 +13,11 @@ from bot.answers.plan.fit import ClusterUse
 from bot.answers.plan.sizing import (
     HEADROOM,
     Leaner,
-    busiest,
     fewer_nodes,
     fits,
     right_size_card,
-    serving_sizes,
-    smaller,
+    serving_size,
+    smallest,
     training_gib,
 )
 from bot.answers.plan.tco import Work, total
@@ -34,9 +33,10 @@ TRN1, TRN2 = TYPES["trn1.32xlarge"], TYPES["trn2.48xlarge"]
 
 
 def test_a_year_is_the_sum_of_four_lines():
-    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10))
-    stays = total(work, price("20.00"), 1.0, Decimal("0.09"), False, Decimal(0))
-    moves = total(work, price("10.00"), 0.8, Decimal("0.09"), True, Decimal(50_000))
+    route = replace(load_knowledge().claims().transfer("internet"), usd_per_gb=Decimal("0.09"))
+    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), route)
+    stays = total(work, price("20.00"), 1.0, False, Decimal(0))
+    moves = total(work, price("10.00"), 0.8, True, Decimal(50_000))
     assert (stays.instances, stays.egress, stays.compiling, stays.engineering) == (
         480_000,
         1_080,
@@ -55,10 +55,9 @@ def test_a_year_is_the_sum_of_four_lines():
 
 @pytest.mark.parametrize("bill", ["0.01", "1.00", "1000.00", "99999.99"])
 def test_the_arithmetic_holds_from_cents_to_ten_million(bill):
-    work = Work(100, Decimal(100), 1, Decimal(0), Decimal(0))
-    assert (
-        total(work, price(bill), 1.0, Decimal(0), False, Decimal(0)).total == Decimal(bill) * 10_000
-    )
+    route = load_knowledge().claims().transfer("internet")
+    work = Work(100, Decimal(100), 1, Decimal(0), Decimal(0), route)
+    assert total(work, price(bill), 1.0, False, Decimal(0)).total == Decimal(bill) * 10_000
 
 
 def test_prices_of_the_region_then_the_best_founded_count():
@@ -77,24 +76,21 @@ def test_seven_billion_parameters_need_130_gib():
 
 
 def test_a_smaller_size_must_hold_the_memory_peak_and_the_work():
-    assert [x.name for x in smaller(TRN1, 25.0, 0.05, TYPES.values())] == ["trn1.2xlarge"]
-    assert smaller(TRN1, 30.0, 0.05, TYPES.values()) == (), "30 of 32 GiB leave no headroom"
-    assert smaller(TRN1, 25.0, 0.10, TYPES.values()) == (), (
+    one = TYPES["trn1.2xlarge"]
+    assert smallest(use(peak_gib=25.0, utilization=0.05), (one, TRN1)) == one
+    assert smallest(use(peak_gib=30.0, utilization=0.05), (one,)) is None, (
+        "30 of 32 GiB leave no headroom"
+    )
+    assert smallest(use(peak_gib=25.0, utilization=0.10), (one,)) is None, (
         "a tenth of 16 chips is more than one chip"
     )
 
 
 def test_serving_moves_from_trn1_and_trn2_but_never_from_trn3():
-    assert serving_sizes(TRN1, 20.0, 0.05, TYPES.values())[0].name == "inf2.xlarge"
-    assert [x.name for x in serving_sizes(TRN1, 200.0, 0.3, TYPES.values())] == ["inf2.48xlarge"]
-    trn3 = type(TRN2)(
-        **{
-            **{f: getattr(TRN2, f) for f in TRN2.__dataclass_fields__},
-            "name": "trn3.48xlarge",
-            "family": "trn3",
-        }
-    )
-    assert serving_sizes(trn3, 20.0, 0.05, TYPES.values()) == ()
+    for peak, used, name in ((20.0, 0.05, "inf2.xlarge"), (200.0, 0.3, "inf2.48xlarge")):
+        assert serving_size(use(peak_gib=peak, utilization=used), TYPES.values()).name == name
+    trn3 = replace(TRN2, name="trn3.48xlarge", family="trn3")
+    assert serving_size(use(type=trn3), TYPES.values()) is None
 
 
 def test_a_footprint_is_the_formula_and_unknown_stays_unknown():
@@ -132,9 +128,8 @@ def test_a_size_is_filled_to_the_headroom_and_no_further():
         (1.0, busy - 1e-9, True),
         (1.0, busy + 1e-6, False),
     ):
-        assert bool(smaller(TRN1, peak, used, TYPES.values())) is holds, (peak, used)
-    sizes = smaller(TRN2, 1.0, 0.0, TYPES.values())
-    assert [x.chips for x in sizes] == sorted(x.chips for x in sizes)
+        fits = smallest(use(peak_gib=peak, utilization=used), (TRN1, one))
+        assert (fits is one) is holds, (peak, used)
 
 
 def test_fewer_nodes_hold_the_larger_of_work_and_memory_with_headroom():
@@ -144,24 +139,17 @@ def test_fewer_nodes_hold_the_larger_of_work_and_memory_with_headroom():
     assert fewer_nodes(use(utilization=0.0, peak_gib=0.0)) == 1
     assert fewer_nodes(use(type=TYPES["trn2u.48xlarge"])) == 4, "by the UltraServer of four"
     assert fewer_nodes(use(type=TYPES["trn2u.48xlarge"], utilization=0.37)) == 8
-    assert [fewer_nodes(use(utilization=x)) for x in (0.81, 0.811, 1.0, None)] == [
-        9,
-        None,
-        None,
-        None,
-    ]
-    assert (busiest(use(spread=0.1)), busiest(use(spread=0.9)), busiest(use(spread=None))) == (
-        pytest.approx(0.56),
-        1.0,
-        0.36,
-    )
+    assert [fewer_nodes(use(utilization=x)) for x in (0.81, 0.811, 1.0)] == [9, None, None]
+    assert use(utilization=None).unread
+    assert [use(spread=x).busiest for x in (0.1, 0.9, None)] == [pytest.approx(0.56), 1.0, 0.36]
 
 
 def test_that_jobs_must_be_packed_is_said_of_fewer_nodes_alone():
-    fewer, small = Leaner(TRN1, 4, price("20")), Leaner(TYPES["trn1.2xlarge"], 10, price("1.34"))
+    fewer = Leaner(use(), TRN1, 4, price("20"))
+    small = Leaner(use(), TYPES["trn1.2xlarge"], 10, price("1.34"))
     said = [
-        "can be packed" in str(right_size_card([(use(), x) for x in some]).blocks)
-        for some in ((fewer,), (small,), (small, fewer), (None,))
+        "can be packed" in str(right_size_card(some).blocks)
+        for some in ((fewer,), (small,), (small, fewer), (Leaner(use()),))
     ]
     assert said == [True, False, True, False]
-    assert right_size_card([(use(), None)]).title == "No cluster fits on less"
+    assert right_size_card([Leaner(use())]).title == "No cluster fits on less"

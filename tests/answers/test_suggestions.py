@@ -13,7 +13,7 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.about.digest import post_due
-from bot.answers.plan.candidates import _alerted, _room, _volumes
+from bot.answers.plan.candidates import Look, _room, _volumes
 from bot.answers.plan.suggestions import (
     _SHORTLISTS,
     VERDICTS,
@@ -31,7 +31,6 @@ from bot.answers.plan.suggestions import (
 )
 from bot.app import App
 from bot.cards.card import Card, Table
-from bot.costs.pricing import Pricing
 from bot.costs.suggestions import Suggestion, SuggestionKind
 from bot.model.alert import Alert
 from bot.model.causes import Cause
@@ -72,9 +71,8 @@ def suggested(bot: App, alerts: Sequence[Alert] = (), **inventory: Any) -> list[
     nodes |= {"i-0": replace(nodes["i-0"], reservation="cr-2")}
     seen = Reading(NOON, {}, Inventory(NOON, nodes, **inventory))
     ports = with_parts(bot.ports, alerts=Alerts(alerts))
-    pricing = Pricing(ports).at(NOON)
-    alerted = _alerted(ports, seen)
-    return [*_room(ports, seen, pricing, alerted), *_volumes(ports, seen, pricing)]
+    look = Look(ports, seen)
+    return [*_room(look), *_volumes(look)]
 
 
 class Alerts:

@@ -42,7 +42,7 @@ def test_refusals_older_than_a_week_count_no_more() -> None:
     times = (NOON, NOON - LOOKED, NOON - LOOKED - timedelta(minutes=1))
     refusals = tuple(Refusal(f"r{n}", at, place) for n, at in enumerate(times))
     found = refused_of(replace(reading(), refusals=refusals), "trn1.32xlarge")
-    assert sum(zone.refused for zone in found.zones or ()) == 2
+    assert sum(zone.refused for zone in found or ()) == 2
 
 
 def file_system(name: str, **more: object) -> FileSystem:

@@ -10,8 +10,7 @@ from decimal import Decimal
 from bot.answers.cost.commitments import Burn, credits_card
 from bot.answers.fleet.carbon import Carbon, Factors, carbon_card
 from bot.answers.plan.breakeven import Porting, breakeven_card
-from bot.answers.plan.capacity import Demand, Refused, Ways, capacity_card
-from bot.answers.plan.comparison import SpeedRange
+from bot.answers.plan.capacity import Demand, Ways, capacity_card
 from bot.answers.plan.decide import advice_of, questions_card, verdict_card
 from bot.answers.plan.fit import ClusterUse
 from bot.answers.plan.porting import (
@@ -25,7 +24,7 @@ from bot.answers.plan.porting import (
 from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
 from bot.answers.plan.sizing import Leaner, fits, right_size_card, serve_card, size_card
 from bot.answers.plan.spot import SpotAnswer, spot_card
-from bot.answers.plan.tco import Comparison, Work, tco_card, total
+from bot.answers.plan.tco import Work, tco_card, total
 from bot.answers.runs.card import compare_card, run_card, runs_card
 from bot.answers.runs.costed import Costed
 from bot.cards.card import Card
@@ -270,7 +269,7 @@ def capacity() -> Card:
         ),
         Scarcity("trn1.32xlarge", "us-west-2c", 1, 0, *(NOON - timedelta(days=3),) * 2),
     )
-    ways = Ways(prices, Refused(KIND, zones, NOON), CLAIMS.of("blocks"))
+    ways = Ways(prices, zones, NOON, CLAIMS.of("blocks"))
     return capacity_card(
         Demand(KIND, 16, 200, Decimal("0.8")), ways, PriceAge(date(2027, 6, 1), 90)
     )
@@ -301,18 +300,13 @@ def carbon() -> Card:
 
 
 def tco() -> Card:
-    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10))
     route, gpu = CLAIMS.transfer("internet"), replace(price("55.04"), instance_type="p5.48xlarge")
-    options = [total(work, gpu, 1.0, route.usd_per_gb, False, Decimal(0))]
-    options += [
-        total(work, price(), x, route.usd_per_gb, True, Decimal(50_000)) for x in (0.85, 1.43)
-    ]
-    speeds = SpeedRange(0.85, 0.85, 1.43, CLAIMS.speedups[:2])
-    verdict = Verdict("p5.48xlarge", "trn1.32xlarge", speeds.voices, (gpu, price()))
-    return tco_card(
-        Comparison(work, options, speeds, verdict, route, "Engineering: $50,000, as typed."),
-        PriceAge(NOON.date(), 90),
-    )
+    work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), route)
+    options = [total(work, gpu, 1.0, False, Decimal(0))]
+    options += [total(work, price(), x, True, Decimal(50_000)) for x in (0.85, 1.43)]
+    verdict = Verdict("p5.48xlarge", "trn1.32xlarge", CLAIMS.speedups[:2], (gpu, price()))
+    port = "Engineering: $50,000, as typed."
+    return tco_card(work, options, verdict, port, PriceAge(NOON.date(), 90))
 
 
 def size() -> Card:
@@ -347,19 +341,13 @@ def right_size() -> Card:
     small = load_knowledge().types()["trn1.2xlarge"]
     one = replace(price("1.34375"), instance_type=small.name)
     probe = _usage("probe", 0.04, 20.0)
-    return right_size_card(
-        [(probe, Leaner(small, 4, one)), (_usage("<!channel>", None, None), None)]
-    )
+    return right_size_card([Leaner(probe, small, 4, one), Leaner(_usage("<!channel>", None, None))])
 
 
 def serve() -> Card:
     inf2 = load_knowledge().types()["inf2.48xlarge"]
-    rows = [
-        (
-            _usage("chat", 0.3, 200.0),
-            Leaner(inf2, 4, replace(price("12.98127"), instance_type=inf2.name)),
-        )
-    ]
+    hour = replace(price("12.98127"), instance_type=inf2.name)
+    rows = [Leaner(_usage("chat", 0.3, 200.0), inf2, 4, hour)]
     return serve_card(rows, CLAIMS.of("serve"), NOON.date())
 
 

@@ -26,7 +26,7 @@ from bot.answers.config.preview import backtest_card
 from bot.answers.config.show import config_card, export_card
 from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
-from bot.answers.plan.comparison import ClusterStanding, compare, doubts, refusals, speed_range
+from bot.answers.plan.comparison import ClusterStanding, compare, doubts, refusals
 from bot.answers.plan.fit import fit_of
 from bot.answers.plan.migrate import migration_card, refused_card
 from bot.app import error_card
@@ -49,7 +49,7 @@ from bot.cards.charts import alert_chart
 from bot.cards.words import PriceAge
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
-from bot.costs.verdict import Verdict
+from bot.costs.verdict import Verdict, stated_speeds
 from bot.errors import WrongInput
 from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
@@ -69,7 +69,7 @@ from bot.policy.file import write_policy
 from bot.policy.schema import SETTINGS, default_policy
 from bot.ports import Check
 from tests import builders
-from tests.builders import FIVE, NOON
+from tests.builders import FIVE, NOON, quoted
 from tests.cards.asked import ASKED
 from tests.cards.leads import leads
 from tests.cards.tuning import TUNING
@@ -410,13 +410,7 @@ def standing(**more: Any) -> ClusterStanding:
     )
     return replace(
         ClusterStanding(
-            "llama-70b",
-            TYPES["trn1.32xlarge"],
-            64,
-            "us-east-2",
-            {price: 64},
-            0.9,
-            {NodeState.BUSY: 64},
+            "llama-70b", TYPES["trn1.32xlarge"], 64, "us-east-2", price, 0.9, {NodeState.BUSY: 64}
         ),
         **more,
     )
@@ -424,7 +418,7 @@ def standing(**more: Any) -> ClusterStanding:
 
 def migrate() -> Card:
     now, target = standing(alerts=(idle(3, "llama-70b"),)), TYPES["trn2.48xlarge"]
-    speeds = speed_range(now.type, target, TYPES, CLAIMS)
+    speeds = stated_speeds(now.type, target, TYPES, CLAIMS)
     prices = load_knowledge().fallback_prices()
     bought = [
         next(x for x in prices if (x.instance_type, x.market, x.region) == (name, block, region))
@@ -433,8 +427,8 @@ def migrate() -> Card:
             (target.name, Market.CAPACITY_BLOCK, "us-east-2"),
         )
     ]
-    verdict = Verdict(now.type.name, target.name, speeds.voices, (bought[0], bought[1]))
-    found = compare(now, target, speeds, prices, CLAIMS, verdict)
+    verdict = Verdict(now.type.name, target.name, speeds, (bought[0], bought[1]))
+    found = compare(now, target, quoted(prices), CLAIMS, verdict)
     cheapest = next(x for x in prices if x.instance_type == "trn2.3xlarge")
     found = replace(found, fit=fit_of(now.type, target), compile_on=cheapest)
     return migration_card(found, doubts(now, 0.5), Decimal(40000), PriceAge(NOON.date(), 30))

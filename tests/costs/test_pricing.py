@@ -262,6 +262,14 @@ def test_one_node_has_one_price_and_it_is_what_the_bill_says(
     assert found.usd_per_hour == Decimal(usd), sentence
 
 
+def test_a_mean_is_named_after_the_price_that_most_of_the_nodes_have() -> None:
+    nodes = inventory(("i-1", "i-8", "i-9"), cluster="lab").instances.values()
+    found = Pricing(ports_over(Bill(), None)).at(NOON).mean(nodes)
+    assert found is not None
+    assert found.usd_per_hour == Decimal("18.533333"), "12.60 and twice 21.50"
+    assert found.market is Market.ON_DEMAND
+
+
 def test_a_clusters_rate_is_that_of_hours_bought_alike() -> None:
     node = inventory(("i-9",)).instances["i-9"]
     rates = AccountRates(by_cluster={"llama": (SPOT, PLANNED)})
@@ -283,16 +291,6 @@ def test_of_lists_the_newest_counts_then_the_cheapest_and_of_no_other_region_whe
     offers.quotes = lambda _: [old, there]
     assert offers.here("trn1.32xlarge", Market.ON_DEMAND, "us-east-1") == there
     assert offers.here("trn1.32xlarge", Market.ON_DEMAND, "eu-west-1") is None
-
-
-def test_the_region_of_most_hours_is_shared_first() -> None:
-    own = [
-        replace(price("30", basis=BILLED, region=x), hours=hours)
-        for x, hours in (("a", 1.0), ("b", 9.0))
-    ]
-    offers = Offers(Pricing(ports_over(Account(), None)))
-    offers.quotes = lambda _: [*own, price("1", region="c")]
-    assert offers.shared_region(("x", "y"), Market.ON_DEMAND) == "b"
 
 
 def test_one_type_has_a_price_for_each_region() -> None:

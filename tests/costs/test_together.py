@@ -9,10 +9,11 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.goodput import node_time
-from bot.answers.runs.costed import strangers, used, without_runtime
+from bot.answers.runs.costed import strangers, without_runtime
 from bot.knowledge import load_knowledge
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.reading import utilization_of
 from tests.answers.advice_world import STEPS, World, ask
 from tests.builders import FIVE, NOON, ports_over
 
@@ -35,20 +36,20 @@ def nodes(*levels, memory=None) -> Frame:
 def test_nodes_that_move_by_themselves_are_strangers() -> None:
     group = [noisy(PACE) for _ in range(12)]
     sweeps = [noisy(0.7 - 0.3 * (RANDOM.random(STEPS) < 0.2)) for _ in range(4)]
-    found = strangers(used(nodes(*group, *sweeps)))
+    found = strangers(utilization_of(nodes(*group, *sweeps)))
     assert found.tolist() == [False] * 12 + [True] * 4
 
 
 def test_of_steady_work_nothing_is_told() -> None:
-    assert not strangers(used(nodes(*(np.full(STEPS, 0.9) for _ in range(4))))).any()
-    assert not strangers(used(nodes(*(noisy(0.9) for _ in range(6))))).any()
+    assert not strangers(utilization_of(nodes(*(np.full(STEPS, 0.9) for _ in range(4))))).any()
+    assert not strangers(utilization_of(nodes(*(noisy(0.9) for _ in range(6))))).any()
 
 
 def test_a_node_that_failed_for_a_while_or_was_hardly_read_is_no_stranger() -> None:
     group = [noisy(PACE) for _ in range(6)]
     failed = np.where(np.arange(STEPS) < STEPS - 18, noisy(PACE), 0.0)
     short = np.where(np.arange(STEPS) < STEPS - 12, np.nan, 0.5)
-    assert not strangers(used(nodes(*group, failed, short))).any()
+    assert not strangers(utilization_of(nodes(*group, failed, short))).any()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import file_name, filter_line, quote, visible
-from bot.errors import WrongInput, nearest, not_known, refuse, shortened
+from bot.errors import WrongInput, find_named, nearest, refuse, shortened
 from bot.grammar.line import (
     FILTERS,
     SIZES,
@@ -384,10 +384,9 @@ def tool_line(tool: str, arguments: Mapping[str, Any]) -> str:
         if effect_of(line) is Effect.SHARES:
             raise WrongInput("A program shares nothing with a channel; leave 'share' out.", "line")
         return line
-    if tool not in commands:
-        raise not_known(f"'{shortened(tool)}' is not a tool", tool, commands, most=0)
+    command = find_named(f"'{shortened(tool)}' is not a tool", tool, commands, most=0)
 
-    return line_with(commands[tool].name, arguments)
+    return line_with(command.name, arguments)
 
 
 def line_with(line: str, arguments: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, RATIO, Column, Columns, datum
 from bot.cards.words import period
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, find_named
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, DecisionKind, Silence
 from bot.model.labels import Labels
@@ -358,9 +358,7 @@ def _how(silence: Silence) -> str:
 def _named(name: str, silences: Iterable[Silence], refusal: str, otherwise: str) -> Silence:
     """Return the silence of this id; raise `WrongInput`, which begins with `refusal`, for none."""
     standing = {silence.id: silence for silence in silences}
-    if name not in standing:
-        raise not_known(f"{refusal} '{name}'", name, standing, most=8, otherwise=otherwise)
-    return standing[name]
+    return find_named(f"{refusal} '{name}'", name, standing, most=8, otherwise=otherwise)
 
 
 _JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY, DecisionKind.UNJUDGED)

@@ -25,7 +25,7 @@ from bot.model.alert import Alert
 from bot.model.causes import About
 from bot.model.labels import NAMES
 from bot.model.money import cents, usd
-from bot.model.reading import Reading
+from bot.model.reading import Reading, utilization_of
 from bot.model.spend import Filter, Tally
 from bot.model.window import NO_TIME, Window
 from bot.ports import Ports
@@ -166,8 +166,7 @@ def _used(reading: Reading, where: Sequence[Filter]) -> float | None:
         return None
     chosen = [all(x.keeps(key) for x in where) for key in map(dict, frame.things)]
     day = frame.last(_DAY).pick(np.array(chosen, dtype=bool))
-    cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
-    values = np.where(np.isnan(cores), gpus, cores)
+    values = utilization_of(day)
 
     return None if np.isnan(values).all() else float(np.nanmean(values))
 

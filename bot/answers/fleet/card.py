@@ -39,7 +39,7 @@ from bot.model.frame import Frame
 from bot.model.money import cents, counted, usd
 from bot.model.notification import Coverage
 from bot.model.price import Price
-from bot.model.reading import Reading, Scattered, coverage_of
+from bot.model.reading import Reading, Scattered, coverage_of, utilization_of
 from bot.model.window import Window, calendar_day
 
 _ROWS = 12
@@ -56,8 +56,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     if frame is None:
         return None
     day = frame.last(timedelta(hours=24))
-    cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
-    values = np.where(np.isnan(cores), gpus, cores)
+    values = utilization_of(day)
 
     # Counted back from now, so that no hour but the oldest is a part of one.
     ends, hour = day.times(), timedelta(hours=1)

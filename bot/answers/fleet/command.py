@@ -51,7 +51,7 @@ from bot.model.anomaly import NodeState
 from bot.model.frame import Frame
 from bot.model.money import usd
 from bot.model.policy import Policy
-from bot.model.reading import Reading, Scattered, coverage_of, scattered
+from bot.model.reading import Reading, Scattered, coverage_of, scattered, utilization_of
 from bot.model.request import Request
 from bot.model.run import Ending
 from bot.model.spend import Filter
@@ -311,8 +311,7 @@ def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
     used: dict[str, float] = {}
     if frame := reading.frame("node"):
         hour = frame.last(timedelta(hours=1))
-        cores, gpus = hour.of("neuroncore_utilization_ratio"), hour.of("gpu_utilization_ratio")
-        values = np.where(np.isnan(cores), gpus, cores)
+        values = utilization_of(hour)
         counts = (~np.isnan(values)).sum(axis=1)
         means = np.nansum(values, axis=1) / counts.clip(1)
         readings = zip(frame.things, means, counts, strict=True)

@@ -18,7 +18,7 @@ from bot.cards.words import as_read, period
 from bot.costs.compiling import HourOf
 from bot.costs.node_time import CLASSES, GoodputClass, NodeTime
 from bot.costs.pricing import Pricing, hours_of
-from bot.errors import not_known
+from bot.errors import find_named
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, MutedBy
 from bot.model.codec import by_key
@@ -395,14 +395,12 @@ def faults(
     broken = faults_of(of_nodes, time, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     nodes = by_node(broken, time)
     if node:
-        dossier = next((x for x in nodes if x.id == node), None)
-        if dossier is None:
-            raise not_known(
-                f"No node '{node}' broke in {period(window)}",
-                node,
-                [x.id for x in nodes],
-                otherwise="'faults' lists those that did",
-            )
+        dossier = find_named(
+            f"No node '{node}' broke in {period(window)}",
+            node,
+            {x.id: x for x in nodes},
+            otherwise="'faults' lists those that did",
+        )
         notices = [
             notice
             for notice in reading.notices

@@ -47,11 +47,10 @@ def token_cost(used: Sequence[ClusterUse], cluster: str, tokens_per_second: Deci
         raise no_cluster(cluster, sorted({x.cluster for x in used} - {""}))
     if use.price is None:
         raise WrongInput(f"No price is known for {use.type.name}, which {cluster} runs.")
-    hour = use.price.usd_per_hour * use.nodes
     per_hour = tokens_per_second * HOUR_S
-    usd_per_million = cents(hour / per_hour * MILLION) if per_hour else None
+    usd_per_million = cents(use.usd_per_hour / per_hour * MILLION) if per_hour else None
 
-    return TokenCost(cluster, hour, use.price.market.is_committed, usd_per_million)
+    return TokenCost(cluster, use.usd_per_hour, use.price.market.is_committed, usd_per_million)
 
 
 @dataclass(frozen=True)

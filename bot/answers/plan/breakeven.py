@@ -11,7 +11,7 @@ from decimal import Decimal
 from bot.cards.card import Button, Buttons, Card, Facts, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit
 from bot.cards.words import cited
-from bot.errors import WrongInput, not_known, refuse
+from bot.errors import WrongInput, find_named, refuse
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Effort, Note
 from bot.model.money import cents, counted, usd
@@ -287,9 +287,7 @@ async def breakeven(
     class_, stack_words = STACKS.get(stack, ("", ""))
     name = preset or ("" if months is not None else class_ or _USUAL)
     presets = {effort.name: effort for effort in claims.efforts}
-    if name and name not in presets:
-        raise not_known(f"'{name}' is not a preset", name, presets)
-    effort = presets.get(name)
+    effort = find_named(f"'{name}' is not a preset", name, presets) if name else None
     if months is None:
         months = effort.months_high if effort else Decimal(2)
 

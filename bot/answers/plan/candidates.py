@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from bot.answers.cost.goodput import goodput_within
 from bot.answers.cost.storage import MOST_OF_A_WEEK, unused_of
 from bot.answers.fleet.command import look_over
 from bot.answers.fleet.compiling import ledger_within
-from bot.answers.plan.capacity import room, use_of
+from bot.answers.plan.capacity import use_of
 from bot.answers.plan.comparison import Migration
 from bot.answers.plan.migrate import suggested as moves_of
 from bot.cards.lines import quote
@@ -47,21 +48,48 @@ _COPIES = re.compile(r"SnapshotUsage|BackupUsage")
 """Usage types of copies: nothing works on them, so growth alone says that none expires."""
 
 
+class Look:
+    """Hold what every kind of change is weighed by: a reading, its prices, and how far back."""
+
+    def __init__(self, ports: Ports, reading: Reading) -> None:
+        settled = midnight(reading.now) - timedelta(days=2)
+        self.ports, self.reading = ports, reading
+        self.pricing = Pricing(ports).at(reading.now)
+        self.window = Window(reading.now - _LOOKED, reading.now)
+        self.settled = Window(settled - _LOOKED, settled)
+        """The days whose bill does not change any more."""
+
+    @cached_property
+    def alerted(self) -> Set[str]:
+        """Return the things of open alerts, about which nothing is suggested beside them."""
+        return {
+            thing
+            for alert in self.ports.stores.alerts.load(self.reading.now).alerts
+            if alert.speaking
+            for thing in alert.anomaly.things
+        }
+
+    def priced(self) -> Iterator[tuple[int, Instance, Price]]:
+        """Yield the row of each node whose metrics are read, the node, and the price of its hour."""
+        frame = self.reading.frame("node")
+        for row, thing in enumerate(frame.things if frame else ()):
+            node = self.reading.inventory.instances.get(thing.instance)
+            price = self.pricing.instance(node) if node else None
+            if node and price:
+                yield row, node, price
+
+
 def candidates(ports: Ports, now: datetime) -> list[Suggestion]:
     """Weigh every kind of change; an unreadable source suggests nothing. May block."""
     weighed: list[Suggestion | None] = []
     with suppress(TrnbotError):
         rows, reading = look_over(ports, now)
-        pricing = Pricing(ports).at(now)
+        look = Look(ports, reading)
         with suppress(TrnbotError):
             weighed += (_move(move, reading) for move in moves_of(ports, rows, reading))
         for weigh_kind in _KINDS:
             with suppress(TrnbotError):
-                weighed += weigh_kind(ports, reading, pricing)
-        alerted = _alerted(ports, reading)
-        for weigh_things in _BESIDE_ALERTS:
-            with suppress(TrnbotError):
-                weighed += weigh_things(ports, reading, pricing, alerted)
+                weighed += weigh_kind(look)
     return [suggestion for suggestion in weighed if suggestion]
 
 
@@ -77,7 +105,7 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
     if option is None or price is None:
         return None
     today = standing.usd_per_hour * HOURS_A_MONTH
-    committed = standing.committed_usd_per_hour * HOURS_A_MONTH
+    committed = price.committed_usd_per_hour * standing.nodes * HOURS_A_MONTH
     worst, middle, best = (
         cents(today * (1 - Decimal(str(share))) - committed)
         for share in (option.worst, option.middle, option.best)
@@ -103,34 +131,24 @@ def _move(move: Migration, reading: Reading) -> Suggestion | None:
     )
 
 
-def _commitments(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+def _commitments(look: Look) -> Iterator[Suggestion | None]:
     running = {
         node.labels.instance_type
-        for node in reading.inventory.instances.values()
+        for node in look.reading.inventory.instances.values()
         if node.running and node.market is Market.ON_DEMAND and is_neuron(node.labels.instance_type)
     }
     for name in running:
         with suppress(TrnbotError):
             yield capacity.commitment(
-                commitments_of(ports, (name, 1), Offers(pricing), reading.now, "")
+                commitments_of(look.ports, (name, 1), Offers(look.pricing), look.reading.now, "")
             )
 
 
-def _priced(reading: Reading, pricing: Pricing) -> Iterator[tuple[int, Instance, Price]]:
-    """Return the row of each node whose metrics are read, the node, and the price of its hour."""
-    frame = reading.frame("node")
-    for row, thing in enumerate(frame.things if frame else ()):
-        node = reading.inventory.instances.get(thing.instance)
-        price = pricing.instance(node) if node else None
-        if node and price:
-            yield row, node, price
-
-
-def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
-    frame = reading.frame("node")
+def _schedules(look: Look) -> Iterator[Suggestion | None]:
+    frame = look.reading.frame("node")
     paid = by_key(
         (frame.things[row].cluster, (row, price))
-        for row, node, price in _priced(reading, pricing)
+        for row, node, price in look.priced()
         if frame and node.market is Market.ON_DEMAND and frame.things[row].cluster
     )
     for cluster, nodes in paid.items():
@@ -139,44 +157,33 @@ def _schedules(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sug
         yield weigh.schedule(
             cluster,
             frame.pick(np.array(rows)),
-            ports.policy.at(frame.things[rows[0]]).number("idle.below"),
+            look.ports.policy.at(frame.things[rows[0]]).number("idle.below"),
             prices,
         )
 
 
-def _alerted(ports: Ports, reading: Reading) -> set[str]:
-    """Return the things of open alerts, about which nothing is suggested beside them."""
-    return {
-        thing
-        for alert in ports.stores.alerts.load(reading.now).alerts
-        if alert.speaking
-        for thing in alert.anomaly.things
-    }
-
-
-def _storage(
-    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
-) -> Iterator[Suggestion]:
+def _storage(look: Look) -> Iterator[Suggestion]:
     """Suggest to delete storage too small for an alert, once it has lain for days."""
     unused = [
         x
-        for x in unused_of(reading, pricing)
-        if x.thing.labels.resource not in alerted
-        and x.since <= reading.now - ports.policy.duration("orphaned_storage.for")
+        for x in unused_of(look.reading, look.pricing)
+        if x.thing.labels.resource not in look.alerted
+        and x.since <= look.reading.now - look.ports.policy.duration("orphaned_storage.for")
     ]
     if unused:
         amounts = [(x.thing.labels.resource, x.usd_per_month) for x in unused]
-        yield weigh.unused_storage(amounts, min(x.since for x in unused), reading.now)
+        yield weigh.unused_storage(amounts, min(x.since for x in unused), look.reading.now)
 
 
-def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+def _losses(look: Look) -> Iterator[Suggestion | None]:
     """Weigh compiles of known work, by the ledger, and by goodput each job's restarts."""
-    window = Window(reading.now - _LOOKED, reading.now)
-    goodput = goodput_within(ports, reading, window, ("job",))
+    goodput = goodput_within(look.ports, look.reading, look.window, ("job",))
     reach = goodput.read
     if reach is None:
         return
-    again = sum((x.again_usd for x in ledger_within(ports, reading, window)), Decimal(0))
+    again = sum(
+        (x.again_usd for x in ledger_within(look.ports, look.reading, look.window)), Decimal(0)
+    )
     yield weigh.cache(again, reach)
     yield from (
         weigh.checkpoints(
@@ -190,35 +197,37 @@ def _losses(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
     )
 
 
-def _renewals(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
-    yield from capacity.renewals(lapsing_of(pricing).items(), reading.now)
+def _renewals(look: Look) -> Iterator[Suggestion]:
+    yield from capacity.renewals(lapsing_of(look.pricing).items(), look.reading.now)
 
 
-def _room(
-    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
-) -> Iterator[Suggestion]:
+def _room(look: Look) -> Iterator[Suggestion]:
     """Suggest to fill empty places of a reservation with nodes of its type and zone."""
-    for reservation in reading.inventory.reservations:
+    for reservation in look.reading.inventory.reservations:
         place = reservation.labels
-        if not (reservation.active and reservation.available) or place.resource in alerted:
+        if not (reservation.active and reservation.available) or place.resource in look.alerted:
             continue
         prices = sorted(
             price.usd_per_hour
-            for node in reading.inventory.instances.values()
+            for node in look.reading.inventory.instances.values()
             if node.running and not node.reservation and node.market is Market.ON_DEMAND
             if (node.labels.instance_type, node.labels.zone) == (place.instance_type, place.zone)
-            if (price := pricing.instance(node))
+            if (price := look.pricing.instance(node))
         )[::-1][: reservation.available]
         if prices:
             yield capacity.reserved_room(
-                place.instance_type, place.zone, len(prices), sum(prices, Decimal(0)), reading.now
+                place.instance_type,
+                place.zone,
+                len(prices),
+                sum(prices, Decimal(0)),
+                look.reading.now,
             )
 
 
-def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion]:
+def _volumes(look: Look) -> Iterator[Suggestion]:
     """Suggest gp3 for volumes of gp2, at the list prices of both."""
     sizes = Counter[str]()
-    for volume in reading.inventory.volumes:
+    for volume in look.reading.inventory.volumes:
         if volume.volume_type == "gp2":
             sizes[volume.labels.region] += volume.size_gib
     older, newer = (
@@ -226,26 +235,26 @@ def _volumes(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugge
             (
                 price.usd_per_hour * HOURS_A_MONTH
                 for region, gib in sizes.items()
-                if (price := pricing.listed_storage(kind, gib, region))
+                if (price := look.pricing.listed_storage(kind, gib, region))
             ),
             Decimal(0),
         )
         for kind in ("ebs:gp2", "ebs:gp3")
     )
-    if newer and (x := weigh.newer_volumes(sizes.total(), older, newer, reading.now)):
+    if newer and (x := weigh.newer_volumes(sizes.total(), older, newer, look.reading.now)):
         yield x
 
 
-def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+def _growth(look: Look) -> Iterator[Suggestion | None]:
     """Suggest to let copies and logs expire that cost more each week."""
-    end = _settled(reading)
+    end = look.settled.end
     # Whole weeks alone: a day more or less would look like growth.
     starts = (end - n * timedelta(days=7) for n in range(weigh.GROWTH_WEEKS, 0, -1))
     windows = (Window(start, start + timedelta(days=7)) for start in starts)
     weeks = by_key(
         (usage, row.money.amortised)
         for window in windows
-        for row in ports.world.billing.tally(window, ("service", "usage_type")).rows
+        for row in look.ports.world.billing.tally(window, ("service", "usage_type")).rows
         if _COPIES.search(usage := row.key["usage_type"])
         or (row.key["service"] == "AmazonCloudWatch" and "TimedStorage" in usage)
     )
@@ -253,11 +262,11 @@ def _growth(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion |
         yield weigh.only_grows(usage, amounts, end)
 
 
-def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+def _quotas(look: Look) -> Iterator[Suggestion | None]:
     """Compare the room of each quota with the wishes of node groups and the growth of nodes."""
-    inventory, ages = reading.inventory, (_LOOKED, _LOOKED / 2, timedelta())
+    inventory, ages = look.reading.inventory, (_LOOKED, _LOOKED / 2, timedelta())
     for limit in inventory.quotas:
-        fits = room(use_of(limit, inventory), inventory.types, "")
+        fits = use_of(limit, inventory).room
         if fits is None:
             continue
         name, free = fits
@@ -272,7 +281,7 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
                 node.launched_at <= at and (node.ended_at is None or node.ended_at > at)
                 for node in nodes
             )
-            for at in (reading.now - age for age in ages)
+            for at in (look.reading.now - age for age in ages)
         )
 
         # Not every node tells its group, so a cluster's groups are held against its nodes.
@@ -296,29 +305,27 @@ def _quotas(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
             planned,
             (two_weeks_ago, week_ago, today),
         )
-        price = pricing.mean(node for node in nodes if node.running)
+        price = look.pricing.mean(node for node in nodes if node.running)
         if price:
-            yield capacity.quota(demand, price.usd_per_hour, reading.now)
+            yield capacity.quota(demand, price.usd_per_hour, look.reading.now)
 
 
-def _refused(
-    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
-) -> Iterator[Suggestion | None]:
+def _refused(look: Look) -> Iterator[Suggestion | None]:
     """Set launches that were refused beside those that were had, and nodes that waited."""
-    frame, since = reading.frame("node"), reading.now - _LOOKED
+    frame, since = look.reading.frame("node"), look.reading.now - _LOOKED
     if frame is None:
         return
     frame = frame.since(since)
-    priced = list(_priced(reading, pricing))
+    priced = list(look.priced())
     refusals_of = by_key(
         ((x.labels.instance_type, x.labels.region), x)
-        for x in reading.refusals or ()
+        for x in look.reading.refusals or ()
         if x.at >= since and x.labels.instance_type
     )
     for (name, region), refusals in refusals_of.items():
         launches = [
             (node.labels.zone or region, node.launched_at)
-            for node in reading.inventory.instances.values()
+            for node in look.reading.inventory.instances.values()
             if (node.labels.instance_type, node.labels.region) == (name, region)
             if node.launched_at >= since
         ]
@@ -326,7 +333,7 @@ def _refused(
             (row, price.usd_per_hour)
             for row, node, price in priced
             if (node.labels.instance_type, node.labels.region) == (name, region)
-            if node.id not in alerted
+            if node.id not in look.alerted
         ]
         if waiting:
             rows, prices = zip(*waiting, strict=True)
@@ -334,50 +341,49 @@ def _refused(
                 refusals,
                 launches,
                 frame.pick(np.array(rows)),
-                ports.policy.at(frame.things[rows[0]]).number("idle.below"),
+                look.ports.policy.at(frame.things[rows[0]]).number("idle.below"),
                 prices,
             )
 
 
-def _credits(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+def _credits(look: Look) -> Iterator[Suggestion | None]:
     """Say when credits end whose balance an admin has set: AWS tells it to no program."""
-    balance = credits_left(ports, reading.now)
+    balance = credits_left(look.ports, look.reading.now)
     if balance is None:
         return
-    end = _settled(reading)
     daily = {
         date.fromisoformat(row.key["day"]): row.money.credits
-        for row in ports.world.billing.tally(Window(end - _LOOKED, end), ("day",)).rows
+        for row in look.ports.world.billing.tally(look.settled, ("day",)).rows
     }
-    burn = burn_down(daily, end.date(), balance)
+    burn = burn_down(daily, look.settled.end.date(), balance)
     if burn and burn.gone_on:
         yield capacity.credits_end(
-            {day: -amount for day, amount in daily.items()}, burn.gone_on, reading.now
+            {day: -amount for day, amount in daily.items()}, burn.gone_on, look.reading.now
         )
 
 
-def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+def _pools(look: Look) -> Iterator[Suggestion | None]:
     """Weigh the zones of each cluster's spot nodes: price, reclaims, and requests refused.
 
     Another region alone where fewer are reclaimed, by its band of the Spot Advisor.
     """
-    window, market = Window(reading.now - _LOOKED, reading.now), ports.world.prices
+    window, market = look.window, look.ports.world.prices
     refused = Counter(
         (x.labels.instance_type, x.labels.zone)
-        for x in reading.refusals or ()
+        for x in look.reading.refusals or ()
         if x.spot and x.at in window
     )
     places = Counter(
         (node.labels.cluster, node.labels.instance_type, node.labels.zone)
-        for node in reading.inventory.instances.values()
+        for node in look.reading.inventory.instances.values()
         if node.running and node.market is Market.SPOT and node.labels.zone
     )
     for (cluster, name, zone), nodes in places.items():
         job = SpotJob(nodes, Decimal(HOURS_A_MONTH))
-        bands = market.interruptions(name, reading.now)
+        bands = market.interruptions(name, look.reading.now)
         offers = [
             offer(x, job, bands, (), None, Decimal(0))
-            for x in zones(market.spot_history(name, reading.now), window)
+            for x in zones(market.spot_history(name, look.reading.now), window)
         ]
         stay = next((x for x in offers if x.zone.zone == zone), None)
         lost = stay.lost_share if stay else None
@@ -405,14 +411,14 @@ def _pools(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | 
             )
 
 
-def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Suggestion | None]:
+def _starts(look: Look) -> Iterator[Suggestion | None]:
     """Time each launch until its node's first reading of cores, and each warm pool that was kept."""
-    frame, window = reading.frame("node"), Window(reading.now - _LOOKED, reading.now)
+    frame, window = look.reading.frame("node"), look.window
     if frame is not None:
         has_reading = ~np.isnan(frame.of("neuroncore_utilization_ratio"))
         starts = by_key(
             (node.labels.cluster, (max(first - node.launched_at, timedelta()), price.usd_per_hour))
-            for row, node, price in _priced(reading, pricing)
+            for row, node, price in look.priced()
             if node.launched_at in window and node.launched_at >= frame.start
             if has_reading[row].any()
             if (first := frame.start + int(has_reading[row].argmax()) * frame.step)
@@ -424,65 +430,57 @@ def _starts(ports: Ports, reading: Reading, pricing: Pricing) -> Iterator[Sugges
     yield weigh.kept_warm(
         [
             (node.labels.job, node.kept_warm, price.usd_per_hour)
-            for node in reading.inventory.instances.values()
+            for node in look.reading.inventory.instances.values()
             if node.kept_warm and node.ended_at and node.ended_at in window
-            if (price := pricing.instance(node))
+            if (price := look.pricing.instance(node))
         ],
         window,
     )
 
 
-def _notebooks(ports: Ports, reading: Reading, _: Pricing) -> Iterator[Suggestion | None]:
+def _notebooks(look: Look) -> Iterator[Suggestion | None]:
     """Look for notebooks of SageMaker that the bill names in every hour."""
-    end = _settled(reading)
-    window = Window(end - _LOOKED, end)
     of_sagemaker = [Filter("service", ("AmazonSageMaker",))]
     billed = by_key(
         (row.key["resource"], row.money.amortised)
-        for row in ports.world.billing.tally(window, ("resource", "hour"), of_sagemaker).rows
+        for row in look.ports.world.billing.tally(
+            look.settled, ("resource", "hour"), of_sagemaker
+        ).rows
         if _NOTEBOOK.search(row.key["resource"]) and row.money.amortised > 0
     )
     for resource, hours in billed.items():
-        yield weigh.notebook(resource, hours, window)
+        yield weigh.notebook(resource, hours, look.settled)
 
 
-def _file_systems(
-    ports: Ports, reading: Reading, pricing: Pricing, alerted: Set[str]
-) -> Iterator[Suggestion | None]:
+def _file_systems(look: Look) -> Iterator[Suggestion | None]:
     """Hold the throughput of file systems against their use, and against nodes that starve."""
-    frame = reading.frame("file_system")
-    window = Window(reading.now - _LOOKED, reading.now)
+    frame = look.reading.frame("file_system")
     starved: Mapping[str, Decimal] | None = None
-    for system in reading.inventory.file_systems:
+    for system in look.reading.inventory.file_systems:
         load = throughput_of(system, frame, _LOOKED / 2)
         # What nobody uses is to go, not to get less.
         if (
             load is None
             or not load.peak
             or load.looked < MOST_OF_A_WEEK
-            or system.labels.resource in alerted
+            or system.labels.resource in look.alerted
         ):
             continue
         region = system.labels.region
         tiers = {
             tier: cents(price.usd_per_hour * HOURS_A_MONTH)
             for tier in system.tiers
-            if (price := pricing.listed_storage(f"fsx:{tier}", system.storage_gib, region))
+            if (price := look.pricing.listed_storage(f"fsx:{tier}", system.storage_gib, region))
         }
         if AT_LIMIT <= load.peak_share < BEYOND:
             if starved is None:  # once for all file systems: it looks through two weeks
-                rows = goodput_within(ports, reading, window, ("cluster",)).rows
+                rows = goodput_within(look.ports, look.reading, look.window, ("cluster",)).rows
                 starved = {row.key["cluster"]: row.of(GoodputClass.STARVED) for row in rows}
             lost = starved.get(system.labels.cluster, Decimal(0))
-            yield weigh.more_throughput(load, tiers, lost, window)
+            yield weigh.more_throughput(load, tiers, lost, look.window)
         else:
-            looked = Window(window.end - load.looked, window.end)
+            looked = Window(look.reading.now - load.looked, look.reading.now)
             yield weigh.less_throughput(load, tiers, looked)
-
-
-def _settled(reading: Reading) -> datetime:
-    """Return the end of the days whose bill does not change any more."""
-    return midnight(reading.now) - timedelta(days=2)
 
 
 _KINDS = (
@@ -497,7 +495,9 @@ _KINDS = (
     _pools,
     _starts,
     _notebooks,
+    _storage,
+    _room,
+    _refused,
+    _file_systems,
 )
 """Each weighs one kind of change, or two that rest on the same readings."""
-_BESIDE_ALERTS = (_storage, _room, _refused, _file_systems)
-"""Kinds that suggest nothing about the things of open alerts."""

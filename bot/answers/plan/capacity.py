@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 from bot.answers.cost.commitments import (
     OFFERS,
@@ -16,7 +15,6 @@ from bot.answers.cost.commitments import (
     commitments_of,
 )
 from bot.cards.card import (
-    Block,
     Button,
     Buttons,
     Card,
@@ -37,12 +35,12 @@ from bot.errors import Unavailable, refuse
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note
-from bot.model.fleet import InstanceType, Inventory, Market, Quota, Scarcity, scarcities
+from bot.model.fleet import Inventory, Market, Quota, Scarcity, scarcities
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, coverage_of
 from bot.model.request import Request
-from bot.model.window import age_text, calendar_day, day, rounded_duration
+from bot.model.window import age_text, day, rounded_duration
 from bot.ports import Ports
 
 _COUNTED = ("pending", "running")
@@ -58,6 +56,8 @@ class QuotaUse:
     running: tuple[tuple[str, int], ...]
     """(instance type, how many), the largest use first."""
     unknown: tuple[str, ...] = ()
+    counted: tuple[str, int] | None = None
+    """The type in which its room is counted, and the vCPUs of one."""
 
     @property
     def free(self) -> float:
@@ -69,9 +69,24 @@ class QuotaUse:
         """Return the part of the quota that is in use, 0 where it is of nothing."""
         return self.used / self.quota.vcpus if self.quota.vcpus else 0.0
 
+    @property
+    def room(self) -> tuple[str, int] | None:
+        """Return a type and how many more of it fit, None where no type is known to count in."""
+        return (self.counted[0], int(self.free // self.counted[1])) if self.counted else None
 
-def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
-    """Count the running vCPUs of a quota's account, region, families and market."""
+    @property
+    def is_tight(self) -> bool:
+        """Return whether the next launch would be refused."""
+        if self.room:
+            return self.room[1] < 1
+        return bool(self.used) and self.used >= self.quota.vcpus * TIGHT_SHARE
+
+
+def use_of(quota: Quota, inventory: Inventory, instance_type: str = "") -> QuotaUse:
+    """Count the running vCPUs of a quota's account, region, families and market.
+
+    Its room is counted in the type asked for, else in the one that runs most.
+    """
     nodes = Counter(
         instance.labels.instance_type
         for instance in inventory.instances.values()
@@ -83,12 +98,15 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
     # A type that no table knows counts for nothing here, and is named on the card.
     vcpus = {name: inventory.types[name].vcpus if name in inventory.types else 0 for name in nodes}
     running = sorted(nodes.items(), key=lambda entry: (-entry[1] * vcpus[entry[0]], entry[0]))
+    names = (name for name, _ in running if name in inventory.types)
+    kind = inventory.types.get(instance_type or next(names, ""))
 
     return QuotaUse(
         quota,
         sum(n * vcpus[name] for name, n in running),
         tuple(running),
         tuple(sorted(name for name in nodes if not vcpus[name])),
+        (kind.name, kind.vcpus) if kind and kind.vcpus else None,
     )
 
 
@@ -109,16 +127,10 @@ def console_link(use: QuotaUse) -> Link | str:
     )
 
 
-def launch_verdict(
-    uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str, nodes: int
-) -> tuple[Tone, str]:
+def launch_verdict(uses: Sequence[QuotaUse], instance_type: str, nodes: int) -> tuple[Tone, str]:
     """Say whether so many more nodes of a type would start, by the room of its quotas by region."""
     launch, fit = f"{nodes:,} more {instance_type}", "fits" if nodes == 1 else "fit"
-    rooms = {
-        use.quota.labels.region or "one region": fits[1]
-        for use in uses
-        if (fits := room(use, types, instance_type))
-    }
+    rooms = {use.quota.labels.region or "one region": use.room[1] for use in uses if use.room}
     if fitting := sorted(region for region, most in rooms.items() if most >= nodes):
         return Tone.GOOD, f"{launch} {fit} the quota of {', '.join(fitting)}"
     where = max(rooms, key=lambda region: rooms[region], default="any region")
@@ -127,45 +139,18 @@ def launch_verdict(
     return Tone.WARNING, f"{launch} would be refused: room for {most:,} in {where}"
 
 
-def quota_card(
-    uses: Sequence[QuotaUse],
-    types: Mapping[str, InstanceType],
-    instance_type: str = "",
-    nodes: int = 0,
-) -> Card:
+def quota_card(uses: Sequence[QuotaUse], instance_type: str = "", nodes: int = 0) -> Card:
     """Draw the quotas, the tightest first.
 
-    Room is counted in `instance_type`, else in the type that runs most; of `nodes` more of it the
-    title says whether they fit.
+    Of `nodes` more of a type that is asked for the title says whether they fit.
     """
     # A quota that nothing uses is worth a row only where it is of the chips that are watched.
     concerned = [use for use in uses if use.used or instance_type or "trn" in use.quota.families]
     listed = (concerned or list(uses))[:_MOST]
-    tight = [use for use in uses if is_tight(use, types, instance_type)]
-
-    def used(use: QuotaUse) -> str:
-        share = f" ({use.share * 100:.0f} %)" if use.quota.vcpus else ""
-        return f"{use.used:,} vCPU{share}"
-
-    def space(use: QuotaUse) -> str:
-        fits = room(use, types, instance_type)
-        return f"{fits[1]:,} x {fits[0]}" if fits else f"{use.free:,.0f} vCPU"
-
-    def room_data(use: QuotaUse) -> dict[str, Any] | None:
-        fits = room(use, types, instance_type)
-        return fits and {"instance_type": fits[0], "nodes": fits[1]}
+    tight = [use for use in uses if use.is_tight]
 
     hidden = len(uses) - len(listed)
     folded = f"and {hidden} more quotas without running instances" if hidden else ""
-    table = Columns[QuotaUse](
-        QUOTAS.columns[0],
-        Column(
-            "where", lambda use: f"{use.quota.labels.account} {use.quota.labels.region}".strip()
-        ),
-        Column("used", used, NUMBER),
-        *QUOTAS.pick("limit_vcpus").columns,
-        Column("room for", space),
-    ).table(listed)
 
     service = console_link((tight or listed)[0])
     if tight:
@@ -188,16 +173,15 @@ def quota_card(
 
     if nodes:
         of_market = [use for use in uses if use.quota.market is not Market.SPOT]
-        tone, title = launch_verdict(of_market, types, instance_type, nodes)
+        tone, title = launch_verdict(of_market, instance_type, nodes)
 
-    columns = Columns(*QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1])
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
 
     return Card(
         title,
         tone,
         compose(
-            replace(table, rest=folded),
+            replace(ROOMS.table(listed), rest=folded),
             advice,
             unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
             quiet(
@@ -205,7 +189,7 @@ def quota_card(
                 f" {day(min(use.quota.asof for use in uses))}. Capacity Blocks do not count."
             ),
         ),
-        {"quotas": columns.data(uses)},
+        {"quotas": ROOMS.data(uses)},
     )
 
 
@@ -232,29 +216,33 @@ QUOTAS = Columns[QuotaUse](
 )
 
 
-def room(
-    use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str
-) -> tuple[str, int] | None:
-    """Return a type and how many more of it fit: the one asked for, else the one that runs most.
-
-    None where neither is.
-    """
-    name = instance_type or next((name for name, _ in use.running if name in types), "")
-    vcpus = types[name].vcpus if name in types else 0
-
-    return (name, int(use.free // vcpus)) if vcpus else None
+def _used(use: QuotaUse) -> str:
+    share = f" ({use.share * 100:.0f} %)" if use.quota.vcpus else ""
+    return f"{use.used:,} vCPU{share}"
 
 
-def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> bool:
-    """Return whether the next launch would be refused."""
-    fits = room(use, types, instance_type)
-    return fits[1] < 1 if fits else bool(use.used) and use.used >= use.quota.vcpus * TIGHT_SHARE
+ROOMS = Columns[QuotaUse](
+    QUOTAS.columns[0],
+    Column("where", lambda use: f"{use.quota.labels.account} {use.quota.labels.region}".strip()),
+    Column("used", _used, NUMBER),
+    *QUOTAS.columns[1:-1],
+    Column(
+        "room for",
+        lambda use: f"{use.room[1]:,} x {use.room[0]}" if use.room else f"{use.free:,.0f} vCPU",
+    ),
+    datum(
+        "room",
+        lambda use: use.room and dict(zip(("instance_type", "nodes"), use.room, strict=True)),
+    ),
+    QUOTAS.columns[-1],
+)
+"""Quotas with the room that they leave."""
 
 
 def tight_quotas(inventory: Inventory) -> tuple[QuotaUse, ...]:
     """Return the quotas by which the next launch would be refused, the most used first."""
     uses = [use_of(quota, inventory) for quota in inventory.quotas]
-    tight = [use for use in uses if is_tight(use, inventory.types, "")]
+    tight = [use for use in uses if use.is_tight]
     return tuple(sorted(tight, key=lambda use: (-use.used, use.quota.name)))
 
 
@@ -316,11 +304,11 @@ def quota(
         raise Unavailable(why)
 
     uses = sorted(
-        (use_of(quota, inventory) for quota in quotas),
+        (use_of(quota, inventory, instance_type) for quota in quotas),
         key=lambda use: (not use.used, -use.share, use.quota.name),
     )
 
-    return as_read(quota_card(uses, inventory.types, instance_type, nodes), unknown, reading)
+    return as_read(quota_card(uses, instance_type, nodes), unknown, reading)
 
 
 HELD = {
@@ -359,51 +347,32 @@ class Demand:
         return f"{self.nodes} x {self.instance_type} for {counted(self.days, 'day')}"
 
 
-@dataclass(frozen=True)
-class Refused:
-    """Hold how often requests of one type were refused by zone, as of a time.
+def refused_of(reading: Reading, instance_type: str) -> tuple[Scarcity, ...] | None:
+    """Count by zone the requests of a type that were refused lately; None where nobody asked AWS."""
+    if reading.refusals is None:
+        return None
+    lately = [x for x in reading.refusals if x.at >= reading.now - LOOKED]
+    return scarcities(lately, instance_type)
 
-    `zones` is None where nobody asked AWS.
-    """
 
-    instance_type: str
-    zones: tuple[Scarcity, ...] | None
-    at: datetime
-
-    def block(self) -> Block | None:
-        """Say it in one sentence; None where nobody asked."""
-        if self.zones is None:
-            return None
-        span = f"within {rounded_duration(LOOKED)}"
-        if not self.zones:
-            return quiet(
-                f"No request for {self.instance_type} was refused for lack of capacity {span}"
-                f" ({_TRAIL})."
-            )
-
-        places = []
-        for zone in self.zones:
-            share = "all" if zone.spot == zone.refused else zone.spot
-            market = f", {share} on spot" if zone.spot else ""
-            age = age_text((self.at - zone.newest).total_seconds())
-            places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
-
-        places = few(places, _MOST_ZONES, "zone")
-
-        return text(
-            Strong(f"{counted(sum(zone.refused for zone in self.zones), 'request')} refused"),
-            f" for lack of capacity {span}: {'; '.join(places)} ({_TRAIL}).",
+def refused_text(zones: Sequence[Scarcity], instance_type: str, at: datetime) -> Text:
+    """Say in one sentence how often requests of a type were refused by zone, as of a time."""
+    span = f"within {rounded_duration(LOOKED)}"
+    if not zones:
+        return quiet(
+            f"No request for {instance_type} was refused for lack of capacity {span} ({_TRAIL})."
         )
 
+    places = []
+    for zone in zones:
+        share = "all" if zone.spot == zone.refused else zone.spot
+        market = f", {share} on spot" if zone.spot else ""
+        age = age_text((at - zone.newest).total_seconds())
+        places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
 
-def refused_of(reading: Reading, instance_type: str) -> Refused:
-    """Count the requests of a type that were refused lately."""
-    if reading.refusals is None:
-        return Refused(instance_type, None, reading.now)
-    return Refused(
-        instance_type,
-        scarcities([x for x in reading.refusals if x.at >= reading.now - LOOKED], instance_type),
-        reading.now,
+    return text(
+        Strong(f"{counted(sum(zone.refused for zone in zones), 'request')} refused"),
+        f" for lack of capacity {span}: {'; '.join(few(places, _MOST_ZONES, 'zone'))} ({_TRAIL}).",
     )
 
 
@@ -421,7 +390,8 @@ class Ways:
     """
 
     prices: Sequence[Price]
-    refused: Refused
+    refused: Sequence[Scarcity] | None
+    at: datetime
     notes: Sequence[Note] = ()
     commitments: Commitments | None = None
 
@@ -456,7 +426,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
         region,
         Column(
             "price of",
-            lambda price: f"{calendar_day(price.asof)}, {price.basis}{age.of(price.asof)}",
+            age.dated,
         ),
     )
     long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
@@ -477,7 +447,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             long
             and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
             commitment_blocks(ways.commitments) if ways.commitments else None,
-            ways.refused.block(),
+            ways.refused is not None and refused_text(ways.refused, demand.instance_type, ways.at),
             note_lines(ways.notes, age.today),
             quiet(
                 "Hours of a reservation or block that nothing uses raise the alert 'unused"
@@ -496,7 +466,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             "used_ratio": demand.used,
             "ways": Columns(market, cost, total, region, asof).data(prices),
             **({"commitments": commitment_data(ways.commitments)} if ways.commitments else {}),
-            "refused": None if ways.refused.zones is None else REFUSED.data(ways.refused.zones),
+            "refused": None if ways.refused is None else REFUSED.data(ways.refused),
         },
     )
 
@@ -565,6 +535,7 @@ def capacity(
         Ways(
             prices,
             refused_of(ports.world.source.read(request.at), name),
+            request.at,
             ports.world.knowledge.claims().of("blocks"),
             commitments_of(ports, (name, nodes), offers, request.at, region),
         ),

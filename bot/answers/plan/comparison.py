@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
-from statistics import median_low
 
-from bot.answers.plan.fit import Fit
+from bot.answers.plan.fit import ClusterNodes, Fit
 from bot.cards.card import Align
 from bot.cards.columns import NUMBER, RATIO, TIMES, USD, Column, Columns, Unit, datum
-from bot.costs.pricing import listed_price
+from bot.costs.pricing import Offers
 from bot.costs.verdict import Verdict, percents
 from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
-from bot.model.claims import ClaimedSaving, ClaimKind, Claims, Conflict, SpeedUp
+from bot.model.claims import ClaimedSaving, Claims, Conflict, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.money import cents, usd
 from bot.model.price import Price
@@ -26,53 +24,25 @@ _WORKING = {NodeState.BUSY, NodeState.NEW}
 
 
 @dataclass(frozen=True)
-class ClusterStanding:
-    """State a cluster as it runs.
+class ClusterStanding(ClusterNodes):
+    """State a cluster as it runs, by its mean utilization of 24 hours."""
 
-    Its most common type, nodes of that type, how many are bought at which price, mean utilization
-    of 24 hours.
-    """
-
-    cluster: str
-    type: InstanceType
-    nodes: int
-    region: str
-    bought: Mapping[Price, int]
-    utilization: float | None
     states: Mapping[NodeState, int] = field(default_factory=dict)
     alerts: tuple[Alert, ...] = ()
     """Open alerts of the cluster."""
     other_types: tuple[str, ...] = ()
+    markets: Mapping[Market, int] = field(default_factory=dict)
+    """How many of the nodes are bought in which way, the most first; none where all are as `price`."""
 
     @property
-    def price(self) -> Price | None:
-        """Return the price that most of its nodes have, None where none is known."""
-        return max(self.bought, key=lambda price: self.bought[price], default=None)
+    def bought(self) -> Mapping[Market, int]:
+        """Return how many of the nodes are bought in which way, none where no price is known."""
+        return self.markets or ({self.price.market: self.nodes} if self.price else {})
 
-    @property
-    def markets(self) -> Mapping[Market, int]:
-        """Return how many nodes are bought in which way, the most first."""
-        counts: Counter[Market] = Counter()
-        for price, nodes in self.bought.items():
-            counts[price.market] += nodes
-        return dict(counts.most_common())
-
-    @property
-    def usd_per_hour(self) -> Decimal:
-        """Return the cost of an hour of the type's nodes, 0 where no price is known."""
-        return sum((n * price.usd_per_hour for price, n in self.bought.items()), Decimal(0))
-
-    @property
-    def node_usd_per_hour(self) -> Decimal:
-        """Return the mean price of a node's hour."""
-        return self.usd_per_hour / self.nodes
-
-    @property
-    def committed_usd_per_hour(self) -> Decimal:
-        """Return the part of the cost of an hour that commitments bill whether the nodes run."""
-        return sum(
-            (n * price.committed_usd_per_hour for price, n in self.bought.items()), Decimal(0)
-        )
+    def nodes_at(self, speedup: float) -> int:
+        """Return how many nodes keep today's pace, each so many times as fast as one of today's."""
+        # A hair above a whole number is a rounding error, and no reason for one node more.
+        return math.ceil(self.nodes / speedup - 1e-9)
 
 
 def refusals(standing: ClusterStanding) -> tuple[str, ...]:
@@ -134,24 +104,6 @@ def _half(alert: Alert, standing: ClusterStanding) -> bool:
 
 
 Types = Mapping[str, InstanceType]
-
-
-@dataclass(frozen=True)
-class SpeedRange:
-    """Hold the work of one new node as a multiple of one of today's.
-
-    The slowest, middle and fastest source.
-    """
-
-    low: float
-    mid: float
-    high: float
-    voices: tuple[SpeedUp, ...] = ()
-    unused: tuple[SpeedUp, ...] = ()
-    """What others say where the account's own runs tell."""
-
-
-SAME = SpeedRange(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -227,10 +179,9 @@ class Migration:
 
     standing: ClusterStanding
     to: InstanceType
-    speeds: SpeedRange
     options: tuple[Option, ...]
     verdict: Verdict
-    """Which type does the same work for less, like for like."""
+    """Which type does the same work for less, like for like, and at which speeds."""
     savings: tuple[ClaimedSaving, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     cautions: tuple[str, ...] = field(default=())
@@ -325,77 +276,26 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
     return sizes[0] if standing.chips == 1 else sizes[-1]
 
 
-def speed_range(
-    old: InstanceType,
-    new: InstanceType,
-    types: Types,
-    claims: Claims,
-    measured: Sequence[SpeedUp] = (),
-) -> SpeedRange:
-    """Return the range of speed-ups of a node: by the account's own runs, else as others state it.
-
-    Its middle is one that somebody states. Raise `WrongInput` when no source compares the two.
-    """
-    share = _share(new, types) / _share(old, types)
-    voices = [
-        replace(speedup, factor=speedup.factor * share)
-        for speedup in claims.speedups
-        if (speedup.from_family, speedup.to_family) == (old.family, new.family)
-    ]
-    stated = any(voice.kind is ClaimKind.PEAK for voice in voices)
-    if not stated and old.bf16_tflops and new.bf16_tflops:
-        factor = new.bf16_tflops / old.bf16_tflops
-        voices.append(
-            SpeedUp(
-                old.family,
-                new.family,
-                factor,
-                ClaimKind.PEAK,
-                f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} /"
-                f" {old.bf16_tflops:,.0f} TFLOPS)",
-                source="; ".join(dict.fromkeys((new.source, old.source))),
-                asof=min(old.asof, new.asof),
-            )
-        )
-
-    if not (measured or voices):
-        raise WrongInput(
-            f"No source compares {old.name} with {new.name}; run the model on both and compare"
-            " the cost of an epoch."
-        )
-
-    chosen, unused = (measured, voices) if measured else (voices, ())
-    # The lower of two middles is a factor that somebody states; their mean would be nobody's.
-    factors = [voice.factor for voice in chosen]
-
-    return SpeedRange(min(factors), median_low(factors), max(factors), tuple(chosen), tuple(unused))
-
-
 def compare(
     standing: ClusterStanding,
     to: InstanceType,
-    speeds: SpeedRange,
-    quotes: Sequence[Price],
+    offers: Offers,
     claims: Claims,
     verdict: Verdict,
 ) -> Migration:
-    """Return the comparison from every price of both types; `standing.price` must be known."""
-    markets = standing.markets
-    moving = _offers([quote for quote in quotes if quote.instance_type == to.name], standing.region)
-    options = [_option(standing, price, speeds) for price in moving]
+    """Return the comparison by the offers of both types; `standing.price` must be known."""
+    today = standing.bought
+    moving = offers.each(to.name, standing.region)
+    options = [option_of(standing, price, verdict.factors) for price in moving]
     options += [
-        replace(_option(standing, price, SAME), stays=True)
-        for price in _offers(
-            [quote for quote in quotes if quote.instance_type == standing.type.name],
-            standing.region,
-        )
-        if (price.market not in markets or len(markets) > 1) and price.region == standing.region
+        option_of(standing, price)
+        for price in offers.each(standing.type.name, standing.region)
+        if (price.market not in today or len(today) > 1) and price.region == standing.region
     ]
 
     return Migration(
         standing,
         to,
-        speeds,
         tuple(sorted(options, key=lambda option: option.middle)),
         verdict,
         tuple(
@@ -404,7 +304,7 @@ def compare(
             if (x.from_family, x.to_family) == (standing.type.family, to.family)
         ),
         tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
-        tuple(_cautions(standing, to, speeds, moving)),
+        tuple(_cautions(standing, to, verdict, moving)),
     )
 
 
@@ -416,31 +316,23 @@ def break_even_hours(
     return float(port_usd) / saved if saved > 0 else None
 
 
-def _share(kind: InstanceType, types: Types) -> float:
-    """Return the type's part of its family's full node."""
-    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
-    return kind.chips / full
-
-
-def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
-    """Return one price for each way to buy: of here where there is one."""
-    return [price for market in Market if (price := listed_price(quotes, market, region))]
-
-
-def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Option:
-    """Return a move at that price."""
-    ratio = float(price.usd_per_hour / standing.node_usd_per_hour)
+def option_of(
+    standing: ClusterStanding, price: Price, factors: tuple[float, float, float] | None = None
+) -> Option:
+    """Return a move at that price and at those speeds; to stay where none are given."""
+    assert standing.price
+    ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
 
     def at(speedup: float) -> SpeedScenario:
-        # A hair above a whole number is a rounding error, and no reason for one node more.
-        nodes = math.ceil(standing.nodes / speedup - 1e-9)
+        nodes = standing.nodes_at(speedup)
         return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, ratio / speedup)
 
-    return Option(price, False, (at(speeds.low), at(speeds.mid), at(speeds.high)))
+    slowest, middle, fastest = factors or (1.0, 1.0, 1.0)
+    return Option(price, factors is None, (at(slowest), at(middle), at(fastest)))
 
 
 def _cautions(
-    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]
+    standing: ClusterStanding, to: InstanceType, verdict: Verdict, moving: Sequence[Price]
 ) -> Iterator[str]:
     """Yield what else speaks against a move, each a sentence."""
     if not moving:
@@ -452,14 +344,16 @@ def _cautions(
             " storage would have to move too."
         )
 
-    if len(speeds.voices) == 1 and not speeds.unused:
+    if len(verdict.speeds) == 1 and not verdict.unused:
         yield "Only one source compares the two: measure before you decide."
-    committed = sum(standing.markets.get(x, 0) for x in (Market.SAVINGS_PLAN, Market.RESERVED))
+    committed = sum(standing.bought.get(x, 0) for x in (Market.SAVINGS_PLAN, Market.RESERVED))
     if committed:
-        whose = "Today's hours" if committed == standing.nodes else f"{committed} nodes' hours"
+        whose = (
+            "Today's hours" if committed == standing.nodes else f"The hours of {committed} nodes"
+        )
         yield f"{whose} are committed: what is not used is still paid until the commitment ends."
 
-    fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
+    fewest = standing.nodes_at(verdict.factors[-1])
     if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
         yield (
             f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that"

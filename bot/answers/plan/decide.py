@@ -10,7 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from bot.answers.plan.comparison import default_target
-from bot.answers.runs.costed import costed_runs, prices_alike, speeds_of
+from bot.answers.runs.costed import costed_runs, verdict_of
 from bot.cards.card import (
     Block,
     Button,
@@ -31,6 +31,7 @@ from bot.errors import TrnbotError, WrongInput, shortened
 from bot.grammar.names import known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Question
+from bot.model.fleet import is_neuron
 from bot.model.limits import MOST_PARAMETERS
 from bot.model.request import Request
 from bot.ports import Ports
@@ -49,15 +50,6 @@ class Choice(StrEnum):
     BOTH = "both"
     MEASURE = "measure"
     """What fits and what is cheaper contradict each other, and nothing is measured."""
-
-
-@dataclass(frozen=True)
-class Cheaper:
-    """State which side does the workload's work for less, and whether own runs measured it."""
-
-    side: Choice
-    measured: bool
-    says: str
 
 
 @dataclass(frozen=True)
@@ -84,12 +76,12 @@ class Advice:
     choice: Choice
     points: int
     reasons: tuple[AnswerReason, ...]
-    cheaper: Cheaper | None = None
-    """Which side costs less, where that is known."""
+    verdict: Verdict | None = None
+    """Which type costs less, where that is known."""
 
 
 def advice_of(
-    questions: Sequence[Question], answers: Mapping[str, bool], cheaper: Cheaper | None = None
+    questions: Sequence[Question], answers: Mapping[str, bool], verdict: Verdict | None = None
 ) -> Advice:
     """Add the points of the answers.
 
@@ -108,14 +100,15 @@ def advice_of(
     elif points <= -LEAST:
         choice = Choice.GPU
 
-    if cheaper and choice is not cheaper.side:
-        choice = cheaper.side if cheaper.measured else Choice.MEASURE
+    if verdict and verdict.cheaper:
+        side = Choice.TRAINIUM if is_neuron(verdict.cheaper) else Choice.GPU
+        choice = side if verdict.measured or choice is side else Choice.MEASURE
 
     return Advice(
         choice,
         points,
         tuple(sorted(reasons, key=lambda reason: -abs(reason.points))),
-        cheaper,
+        verdict,
     )
 
 
@@ -174,13 +167,13 @@ def verdict_card(
     advice: Advice, workload: str, parameters: float | None, claims: Claims, today: date
 ) -> Card:
     """Draw the advice; every reason carries its source."""
-    cheaper = advice.cheaper
+    verdict = advice.verdict
     rule = f"{LEAST} or more points favor Trainium, {-LEAST} or fewer GPUs, anything between, both"
     summary = (
         f"{advice.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on"
         " both gives the answer."
     )
-    if cheaper and cheaper.measured:
+    if verdict and verdict.measured:
         summary = f"{advice.points:+d} points: {rule}. What your own runs cost outweighs them."
     reasons = Columns[AnswerReason](
         Column("points", lambda reason: f"{reason.points:+d}" if reason.points else "0", NUMBER),
@@ -210,7 +203,7 @@ def verdict_card(
         f"{workload}: {_TITLES[advice.choice]}" if workload else _TITLES[advice.choice],
         Tone.GOOD if advice.choice is Choice.TRAINIUM else Tone.INFO,
         compose(
-            cheaper is not None and text(cheaper.says),
+            verdict is not None and text(str(verdict)),
             text(summary),
             reasons.table(advice.reasons),
             sizes,
@@ -305,13 +298,12 @@ def decide(
     if len(answers) < len(claims.questions):
         return questions_card(claims.questions, answers, workload, parameters)
 
-    cheaper = _cheaper(ports, request.at, workload, to) if workload else None
-
-    advice = advice_of(claims.questions, answers, cheaper)
+    verdict = _verdict(ports, request.at, workload, to) if workload else None
+    advice = advice_of(claims.questions, answers, verdict)
     return verdict_card(advice, workload, count, claims, request.at.date())
 
 
-def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | None:
+def _verdict(ports: Ports, at: datetime, workload: str, to: str) -> Verdict | None:
     """Return which of GPUs and Trainium does a cluster's or a run's work for less; may block.
 
     None for a name that nothing runs under, and where neither is cheaper at every speed. Raise
@@ -332,9 +324,8 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
         across = (x for x, _ in beside.most_common() if kinds[x].has_neuron != old.has_neuron)
         name = to or next(across, "")
         new = known_type(name, kinds) if name else default_target(old, kinds, claims)
-        names, is_alike = (old.name, new.name), old.has_neuron == new.has_neuron
-        speeds = () if is_alike else speeds_of(ports, reading, old, new).voices
-        verdict = Verdict(*names, speeds, prices_alike(ports, at, names))
+        is_alike = old.has_neuron == new.has_neuron
+        verdict = None if is_alike else verdict_of(ports, reading, (old, new))
     except (TrnbotError, StopIteration):
         return None
 
@@ -344,10 +335,7 @@ def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | No
             f" the same kind as {to}; 'migrate' compares two of a kind.",
             "to",
         )
-    if verdict.cheaper is None:
-        return None
-    side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
-    return Cheaper(side, verdict.measured, str(verdict))
+    return verdict if verdict and verdict.cheaper else None
 
 
 def parameter_count(text: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -15,7 +15,7 @@ from bot.cards.card import Block, compose, quiet, text
 from bot.cards.columns import TIMES, Column, Columns
 from bot.costs.pricing import Pricing
 from bot.model.codec import by_key
-from bot.model.fleet import InstanceType, serves
+from bot.model.fleet import Instance, InstanceType, serves
 from bot.model.frame import Frame
 from bot.model.price import Price
 from bot.ports import Ports
@@ -42,8 +42,11 @@ class Use:
 
 
 @dataclass(frozen=True)
-class ClusterUse:
-    """State a cluster's nodes of its most common type; None where nothing was read."""
+class ClusterNodes:
+    """State a cluster's nodes of its most common type, the mean price of their hour, and their use.
+
+    None where no price is known, or nothing was read.
+    """
 
     cluster: str
     type: InstanceType
@@ -51,6 +54,17 @@ class ClusterUse:
     region: str
     price: Price | None
     utilization: float | None
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        """Return the cost of an hour of the nodes, 0 where no price is known."""
+        return self.nodes * self.price.usd_per_hour if self.price else Decimal(0)
+
+
+@dataclass(frozen=True)
+class ClusterUse(ClusterNodes):
+    """State how a cluster's nodes of its most common type were used within seven days."""
+
     spread: float | None
     """Standard deviation of the cluster's mean over time."""
     peak_gib: float | None
@@ -59,6 +73,16 @@ class ClusterUse:
     """Whether a training run reports from it."""
     named_serving: bool
     """Whether its name or a tag says that it serves."""
+
+    @property
+    def unread(self) -> bool:
+        """Return whether too little was read to say what they need."""
+        return self.utilization is None or self.peak_gib is None
+
+    @property
+    def busiest(self) -> float:
+        """Return the utilization that is seldom exceeded, 0..1."""
+        return min(1.0, (self.utilization or 0.0) + 2 * (self.spread or 0.0))
 
     @property
     def peak(self) -> str | None:
@@ -84,16 +108,14 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
 
     used = []
     for cluster, instances in sorted(running.items()):
-        # Memory and work are told of one type, the most common: two would blur each other.
-        kind = Counter(x.labels.instance_type for x in instances).most_common(1)[0][0]
-        nodes = [node for node in instances if node.labels.instance_type == kind]
+        nodes = of_commonest_type(instances, types)
         ids = {node.id for node in nodes}
         things = enumerate(frame.things if frame else ())
         use = measured(frame, [row for row, thing in things if thing.instance in ids], DAYS)
         used.append(
             ClusterUse(
                 cluster,
-                types[kind],
+                types[nodes[0].labels.instance_type],
                 len(nodes),
                 nodes[0].labels.region,
                 pricing.mean(nodes),
@@ -106,6 +128,16 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
         )
 
     return tuple(used)
+
+
+def of_commonest_type(
+    instances: Sequence[Instance], types: Mapping[str, InstanceType]
+) -> Sequence[Instance]:
+    """Return the instances of the type that most are of, of those that are known; or none."""
+    # Memory and work are told of one type: two would blur each other.
+    counts = Counter(x.labels.instance_type for x in instances if x.labels.instance_type in types)
+    commonest = [name for name, _ in counts.most_common(1)]
+    return [x for x in instances if x.labels.instance_type in commonest]
 
 
 def measured(

@@ -27,11 +27,19 @@ from bot.answers.plan.comparison import (
     cost_span,
     default_target,
     doubts,
+    option_of,
     refusals,
     state_counts,
 )
-from bot.answers.plan.fit import ANY, fit_blocks, fit_data, fit_of, measured
-from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of
+from bot.answers.plan.fit import (
+    ANY,
+    fit_blocks,
+    fit_data,
+    fit_of,
+    measured,
+    of_commonest_type,
+)
+from bot.answers.runs.costed import VERDICT, unused_lines, verdict_of
 from bot.cards.card import (
     Button,
     Buttons,
@@ -50,7 +58,6 @@ from bot.cards.card import (
 from bot.cards.columns import Column, Columns
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
-from bot.costs.verdict import Verdict
 from bot.errors import TrnbotError, WrongInput, refuse
 from bot.grammar.names import known_type, no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -68,7 +75,8 @@ def migration_data(
     migration: Migration, doubts: Sequence[str], port_usd: Decimal | None
 ) -> dict[str, Any]:
     """Return the standing, every option with its scenarios, their sources, and the doubts."""
-    standing, speeds, moves = migration.standing, migration.speeds, migration.moves()
+    standing, verdict, moves = migration.standing, migration.verdict, migration.moves()
+    low, middle, high = verdict.factors
     return {
         "cluster": standing.cluster,
         "from": standing.type.name,
@@ -77,13 +85,13 @@ def migration_data(
         "utilization_ratio": standing.utilization,
         "usd_per_hour": standing.usd_per_hour,
         "speedup": {
-            "low": speeds.low,
-            "mid": speeds.mid,
-            "high": speeds.high,
-            "voices": VOICES.data(speeds.voices),
+            "low": low,
+            "mid": middle,
+            "high": high,
+            "voices": VOICES.data(verdict.speeds),
         },
         "options": OPTIONS.data(migration.options),
-        "verdict": VERDICT.record(migration.verdict),
+        "verdict": VERDICT.record(verdict),
         "doubts": [*doubts, *migration.cautions],
         "refused": [],
         "port_usd": port_usd,
@@ -119,10 +127,10 @@ def migration_card(
 ) -> Card:
     """Show every way to buy at each speed-up, with the sources of the numbers."""
     title, verdict, tone = _judged(migration)
-    moves, speeds, today = migration.moves(), migration.speeds, age.today
+    moves, judged, today = migration.moves(), migration.verdict, age.today
     voices_of = (
         ", as your own runs measured it"
-        if speeds.unused
+        if judged.unused
         else " in BF16, as others state it; yours will differ"
     )
     recompiling, recompile = "", migration.recompile
@@ -150,17 +158,11 @@ def migration_card(
             _payoffs(migration, port_usd) if port_usd is not None and moves else None,
             recompiling and quiet(recompiling),
             Columns[SpeedUp](*VOICES.drawn, source).table(
-                speeds.voices,
+                judged.speeds,
                 caption=f"Work of one {migration.to.name} against one"
                 f" {migration.standing.type.name}{voices_of}",
             ),
-            [
-                quiet(
-                    f"Not used, because your own runs measured it: {voice.factor:.2f}x,"
-                    f" {voice.kind}: {voice.says}."
-                )
-                for voice in speeds.unused
-            ],
+            unused_lines(judged),
             fit_blocks(migration.fit) if migration.fit else None,
             _before_paying(migration, age),
             [
@@ -228,8 +230,8 @@ def _today(standing: ClusterStanding) -> Facts:
         facts.append(
             (
                 "costs",
-                f"{usd(standing.usd_per_hour)} an hour ({usd(standing.node_usd_per_hour)} a node"
-                f"{mean}, {_ways(standing)}, {price.origin})",
+                f"{usd(standing.usd_per_hour)} an hour ({usd(price.usd_per_hour)} a node{mean},"
+                f" {_ways(standing)}, {price.origin})",
             )
         )
 
@@ -238,10 +240,9 @@ def _today(standing: ClusterStanding) -> Facts:
 
 def _ways(standing: ClusterStanding) -> str:
     """Write how today's nodes are bought: "on-demand", or "53 savings plan, 9 on-demand"."""
-    markets = standing.markets
-    if len(markets) == 1:
-        return _bought(next(iter(markets)))
-    return ", ".join(f"{nodes} {_bought(market)}" for market, nodes in markets.items())
+    if len(standing.bought) == 1:
+        return _bought(next(iter(standing.bought)))
+    return ", ".join(f"{nodes} {_bought(market)}" for market, nodes in standing.bought.items())
 
 
 def _options(migration: Migration, age: PriceAge) -> Table:
@@ -249,16 +250,15 @@ def _options(migration: Migration, age: PriceAge) -> Table:
     assert price
 
     # Today is one more way: no faster, on as many nodes.
-    stays = SpeedScenario(1.0, standing.nodes, standing.usd_per_hour, 1.0)
-    mean = replace(price, usd_per_hour=standing.node_usd_per_hour)
-    today = Option(mean, stays=True, scenarios=(stays, stays, stays))
+    today = option_of(standing, price)
 
-    def name(option: Option) -> str:
-        return f"today, {_ways(standing)}" if option is today else _name(option)
+    def name(way: Option) -> str:
+        return f"today, {_ways(standing)}" if way is today else _name(way)
 
-    def dated(option: Option) -> str:
-        words = f"{calendar_day(option.price.asof)}, {option.price.basis}"
-        return words if option is today else f"{words}{age.of(option.price.asof)}"
+    def dated(way: Option) -> str:
+        if way is today:
+            return f"{calendar_day(price.asof)}, {price.basis}"
+        return age.dated(way.price)
 
     cost = OPTIONS.pick("same work costs", "nodes", "cluster $/h", "node_usd_per_hour", "region")
 
@@ -310,7 +310,7 @@ def _chart(migration: Migration) -> Chart:
 def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
     """Say at each speed-up when a port has paid for itself."""
     names = ["slowest source", "middle", "fastest source"]
-    if len(migration.speeds.voices) == 1:
+    if len(migration.verdict.speeds) == 1:
         names = ["the only source"]
 
     def payoff(scenario: SpeedScenario) -> str | None:
@@ -479,18 +479,12 @@ def _compared(
     ports: Ports, reading: Reading, standing: ClusterStanding, target: InstanceType
 ) -> Migration:
     """Weigh a cluster's move to a type by what is known of their speeds and prices."""
-    now, today = reading.now, standing.type
-    speeds = speeds_of(ports, reading, today, target)
-    offers = Offers(Pricing(ports).at(now))
-    names = today.name, target.name
-
     return compare(
         standing,
         target,
-        speeds,
-        [*offers.quotes(target.name), *offers.quotes(today.name)],
+        Offers(Pricing(ports).at(reading.now)),
         ports.world.knowledge.claims(),
-        Verdict(*names, speeds.voices, prices_alike(ports, now, names)),
+        verdict_of(ports, reading, (standing.type, target)),
     )
 
 
@@ -504,37 +498,34 @@ def _standing(
     nodes = [row for row in rows if row.instance.labels.cluster == cluster]
     if not nodes:
         raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
+    names = {row.instance.labels.instance_type for row in nodes}
     types = ports.world.knowledge.types()
-    counts = Counter(row.instance.labels.instance_type for row in nodes)
-    name = next((name for name, _ in counts.most_common() if name in types), "")
-    if not name:
+    instances = of_commonest_type([row.instance for row in nodes], types)
+    if not instances:
         raise WrongInput(
-            f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))})."
+            f"'{cluster}' runs no instance type known here ({', '.join(sorted(names))})."
         )
 
-    # Its region is that of most of its nodes, and so is the price of those whose own is not known.
-    chosen = [row for row in nodes if row.instance.labels.instance_type == name]
-    bought = Counter(row.price for row in chosen if row.price)
-    for price, _ in bought.most_common(1):
-        bought[price] += len(chosen) - bought.total()
-
+    place, pricing = instances[0].labels, Pricing(ports).at(reading.now)
+    markets = Counter(price.market for x in instances if (price := pricing.instance(x)))
     frame = reading.frame("node")
     things = frame.things if frame else ()
     used = [i for i, thing in enumerate(things) if thing.cluster == cluster]
 
     return ClusterStanding(
         cluster,
-        types[name],
-        len(chosen),
-        Counter(row.instance.labels.region for row in chosen).most_common(1)[0][0],
-        bought,
+        types[place.instance_type],
+        len(instances),
+        place.region,
+        pricing.mean(instances),
         measured(frame, used, timedelta(days=1), ANY).mean,
-        Counter(row.state for row in chosen),
+        Counter(row.state for row in nodes if row.instance in instances),
         tuple(
             alert
             for alert in ports.stores.alerts.load(reading.now).alerts
             if alert.firing
             and (alert.anomaly.scope.cluster or alert.anomaly.labels.cluster) == cluster
         ),
-        tuple(sorted(set(counts) - {name})),
+        tuple(sorted(names - {place.instance_type})),
+        dict(markets.most_common()),
     )

@@ -13,7 +13,7 @@ from bot.answers.cost.storage import unused_of
 from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.costs.pricing import Pricing
-from bot.errors import WrongInput, not_known, refuse
+from bot.errors import WrongInput, find_named, not_known, refuse
 from bot.model.action import Action, ActionKind
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
@@ -197,15 +197,14 @@ class Planner:
         unused = {x.thing.labels.resource: x for x in unused_of(self._reading, self._pricing)}
         old = [unused[name] for name in targets if name in unused]
         for name in targets:
-            if name not in unused:
-                raise not_known(
-                    f"'{name}' is not an unused volume",
-                    name,
-                    unused,
-                    most=0,
-                    otherwise="'storage' lists them",
-                )
-            thing, since = unused[name].thing, unused[name].since
+            item = find_named(
+                f"'{name}' is not an unused volume",
+                name,
+                unused,
+                most=0,
+                otherwise="'storage' lists them",
+            )
+            thing, since = item.thing, item.since
             if not isinstance(thing, Volume):
                 raise WrongInput(f"{name} is a file system, and the bot deletes none.")
             self._refuse_spared(name, thing.labels, thing.tags)
@@ -272,16 +271,16 @@ class Planner:
 
     def _rows(self, targets: Sequence[str]) -> list[NodeRow]:
         rows = {row.instance.id: row for row in self._nodes}
-        for name in targets:
-            if name not in rows:
-                raise not_known(
-                    f"No running node is called '{name}'",
-                    name,
-                    rows,
-                    most=0,
-                    otherwise="'fleet' lists them",
-                )
-        return [rows[name] for name in targets]
+        return [
+            find_named(
+                f"No running node is called '{name}'",
+                name,
+                rows,
+                most=0,
+                otherwise="'fleet' lists them",
+            )
+            for name in targets
+        ]
 
     def _action(self, kind: ActionKind, targets: Sequence[str], rows: Sequence[NodeRow]) -> Action:
         """Price an action by its nodes."""

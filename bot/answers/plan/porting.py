@@ -27,6 +27,7 @@ from bot.cards.columns import COUNT, Column, Columns, datum
 from bot.cards.words import cited
 from bot.errors import TrnbotError, WrongInput, not_known, shortened
 from bot.grammar.line import read_line
+from bot.grammar.names import refuse_unwritable
 from bot.grammar.plain.senses import is_filler
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Note, Package, normal
@@ -455,7 +456,7 @@ def checklist_reopen(
 ) -> Card:
     """Forget who did it."""
     documents = ports.stores.documents
-    _refuse_unwritable(name)
+    refuse_unwritable(name)
     if CHECKLISTS.get(documents, name) is None:
         raise not_known(
             f"There is no checklist '{name}' with a tick",
@@ -473,20 +474,12 @@ def checklist_reopen(
     return _card(ports, name, reopened)
 
 
-def _refuse_unwritable(name: str) -> None:
-    if not re.fullmatch(r"[\w.-]{1,60}", name):
-        raise WrongInput(
-            f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as"
-            " llama-70b."
-        )
-
-
 def _stored(ports: Ports, name: str, kind: str, number: int | None = None) -> Checklist:
     """Return the checklist, an empty one for a name that is new.
 
     Raise `WrongInput` where it is of another kind, or has no step of that number.
     """
-    _refuse_unwritable(name)
+    refuse_unwritable(name)
     stored = CHECKLISTS.get(ports.stores.documents, name) or Checklist(kind or "start")
     if kind and stored.kind != kind:
         if stored.done:

@@ -437,20 +437,20 @@ def _checks(
         launched[part.ask.instance_type, part.ask.market] += part.nodes
     for (kind, market), nodes in launched.items():
         quotas = [
-            use_of(quota, reading.inventory)
+            use_of(quota, reading.inventory, kind)
             for quota in reading.inventory.quotas
             if quota.counts(kind) and (quota.market is Market.SPOT) is (market is Market.SPOT)
         ]
         if market is Market.CAPACITY_BLOCK:
             yield PreflightCheck("quota", True, "a Capacity Block counts against no quota")
         elif quotas:
-            tone, says = launch_verdict(quotas, reading.inventory.types, kind, nodes)
+            tone, says = launch_verdict(quotas, kind, nodes)
             yield PreflightCheck("quota", tone is Tone.GOOD, says)
         else:
             says = f"no reading of a quota for {kind}: whether it would start is not known"
             yield PreflightCheck("quota", True, says, is_known=False)
 
-        refused = refused_of(reading, kind).zones
+        refused = refused_of(reading, kind)
         if refused:
             zones = ", ".join(f"{zone.zone} {zone.refused:,}" for zone in refused[:3])
             yield PreflightCheck("capacity", False, f"refused within 7 days: {zones}")

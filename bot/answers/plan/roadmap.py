@@ -359,7 +359,7 @@ def price_card(
         Column("", lambda price: price.asof, key="asof"),
         Column(
             "price of",
-            lambda price: f"{calendar_day(price.asof)}, {price.basis}{age.of(price.asof)}",
+            age.dated,
         ),
     )
 

@@ -28,40 +28,47 @@ HEADROOM = 0.9
 """Share of memory or compute that a smaller size may be filled to: trnbot's own default."""
 
 
-def smaller(
-    kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
-) -> tuple[InstanceType, ...]:
-    """Return the family's smaller sizes that hold a node's memory peak and work, smallest first."""
-    return _holding(
-        (x for x in types if x.family == kind.family and x.chips < kind.chips),
-        peak_gib,
-        kind.bf16_tflops * utilization,
-    )
+@dataclass(frozen=True)
+class Leaner:
+    """State what would hold a cluster's work for less: a size, how many of it, and its price.
+
+    No type where nothing would, or where too little was read.
+    """
+
+    usage: ClusterUse
+    type: InstanceType | None = None
+    nodes: int = 0
+    price: Price | None = None
+
+    @property
+    def saving(self) -> Decimal | None:
+        """Return USD a month that the other size or number saves.
+
+        None where a price is missing or nothing is saved.
+        """
+        if self.usage.price is None or self.price is None:
+            return None
+        saved = self.usage.usd_per_hour - self.price.usd_per_hour * self.nodes
+
+        return cents(saved * HOURS_A_MONTH) if saved > 0 else None
+
+    def __str__(self) -> str:
+        """Read as `4 x trn1.2xlarge`, or why there is nothing."""
+        if self.type:
+            return f"{self.nodes} x {self.type.name}"
+        return "too little was read" if self.usage.unread else "all are needed"
 
 
-def _holding(
-    sizes: Iterable[InstanceType], peak_gib: float, tflops: float
-) -> tuple[InstanceType, ...]:
-    """Return the sizes that hold a memory peak and a work with room to spare, smallest first."""
+def smallest(usage: ClusterUse, sizes: Iterable[InstanceType]) -> InstanceType | None:
+    """Return the smallest size that holds a node's memory peak and work with room to spare."""
+    tflops = usage.type.bf16_tflops * usage.busiest
     holding = (
         size
         for size in sizes
-        if peak_gib <= size.accelerator_memory_gib * HEADROOM
+        if (usage.peak_gib or 0.0) <= size.accelerator_memory_gib * HEADROOM
         and tflops <= size.bf16_tflops * HEADROOM
     )
-    return tuple(sorted(holding, key=lambda size: size.chips))
-
-
-@dataclass(frozen=True)
-class Leaner:
-    """State what would hold a cluster's work for less.
-
-    A size, how many of it, and the price of its hour.
-    """
-
-    type: InstanceType
-    nodes: int
-    price: Price | None
+    return min(holding, key=lambda size: size.chips, default=None)
 
 
 def fewer_nodes(usage: ClusterUse) -> int | None:
@@ -72,57 +79,37 @@ def fewer_nodes(usage: ClusterUse) -> int | None:
     Memory counts as if all of it were sharded over the nodes: what every node holds a copy of needs
     no more, but no less.
     """
-    if usage.utilization is None or usage.peak_gib is None:
-        return None
-    shares = busiest(usage), usage.peak_gib / usage.type.accelerator_memory_gib
+    shares = usage.busiest, (usage.peak_gib or 0.0) / usage.type.accelerator_memory_gib
     sold = usage.type.sold_in
     nodes = math.ceil(max(1.0, usage.nodes * max(shares) / HEADROOM) / sold - 1e-9) * sold
 
     return nodes if nodes < usage.nodes else None
 
 
-def busiest(usage: ClusterUse) -> float:
-    """Return the utilization that is seldom exceeded, 0..1."""
-    return min(1.0, (usage.utilization or 0.0) + 2 * (usage.spread or 0.0))
-
-
-def leaner_of(usage: ClusterUse, types: Iterable[InstanceType], offers: Offers) -> Leaner | None:
-    """Return the smallest size that would hold a node's work, else fewer nodes.
-
-    None where neither does or nothing was read.
-    """
-    if (
-        usage.utilization is None
-        or usage.peak_gib is None
-        or usage.utilization + (usage.spread or 0) <= 0
-    ):
-        return None
+def leaner_of(usage: ClusterUse, types: Iterable[InstanceType], offers: Offers) -> Leaner:
+    """Return the smallest size that would hold a node's work, else fewer nodes."""
+    if usage.unread or (usage.utilization or 0.0) + (usage.spread or 0.0) <= 0:
+        return Leaner(usage)
     # A smaller size is surer than fewer nodes, which need the jobs to be packed anew.
-    fitting = smaller(usage.type, usage.peak_gib, busiest(usage), types)
-    if fitting:
-        return Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers))
+    today = usage.type
+    size = smallest(usage, (x for x in types if x.family == today.family and x.chips < today.chips))
+    if size:
+        return moved_to(usage, size, offers)
     nodes = fewer_nodes(usage)
 
-    return Leaner(usage.type, nodes, usage.price) if nodes else None
+    return Leaner(usage, today, nodes, usage.price) if nodes else Leaner(usage)
 
 
-def alike_price(usage: ClusterUse, kind: InstanceType, offers: Offers) -> Price | None:
-    """Return the other type's price as today's is bought, else without a commitment."""
-    alike = offers.here(kind.name, usage.price.market, usage.region) if usage.price else None
-    return alike or offers.plain(kind.name, usage.region)
+def moved_to(usage: ClusterUse, size: InstanceType, offers: Offers) -> Leaner:
+    """Return as many nodes of a size, bought as today's are, else without a commitment."""
+    alike = offers.here(size.name, usage.price.market, usage.region) if usage.price else None
+    return Leaner(usage, size, usage.nodes, alike or offers.plain(size.name, usage.region))
 
 
-def _fitting(usage: ClusterUse, leaner: Leaner | None) -> str:
-    if leaner:
-        return f"{leaner.nodes} x {leaner.type.name}"
-    unread = usage.utilization is None or usage.peak_gib is None
-    return "too little was read" if unread else "all are needed"
-
-
-def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
+def right_size_card(rows: Sequence[Leaner]) -> Card:
     """List clusters with the smaller size or the fewer nodes that would hold them, if any would."""
     title = "No cluster fits on less"
-    if total := sum(saving(*row) or 0 for row in rows):
+    if total := sum(row.saving or 0 for row in rows):
         title = f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
 
     return Card(
@@ -130,7 +117,7 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
         Tone.INFO,
         compose(
             CLUSTERS.table(rows),
-            any(leaner and leaner.type is usage.type for usage, leaner in rows)
+            any(row.type is row.usage.type for row in rows)
             and text(
                 "Fewer nodes hold the same work only if its jobs can be packed, or trained on"
                 " fewer: take one away, and compare."
@@ -145,30 +132,18 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
     )
 
 
-def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
-    """Return USD a month that the other size or number saves.
-
-    None where a price is missing or nothing is saved.
-    """
-    if usage.price is None or leaner is None or leaner.price is None:
-        return None
-    saved = usage.price.usd_per_hour * usage.nodes - leaner.price.usd_per_hour * leaner.nodes
-
-    return cents(saved * HOURS_A_MONTH) if saved > 0 else None
-
-
-CLUSTERS = Columns[tuple[ClusterUse, Leaner | None]](
-    Column("cluster", lambda row: row[0].cluster, key="cluster", missing="(no cluster)"),
-    datum("runs", lambda row: row[0].type.name),
-    Column("runs", lambda row: f"{row[0].nodes} x {row[0].type.name}"),
+CLUSTERS = Columns[Leaner](
+    Column("cluster", lambda row: row.usage.cluster, key="cluster", missing="(no cluster)"),
+    datum("runs", lambda row: row.usage.type.name),
+    Column("runs", lambda row: f"{row.usage.nodes} x {row.usage.type.name}"),
     datum(
         "nodes",
-        lambda row: row[0].nodes,
+        lambda row: row.usage.nodes,
         "count of the cluster's running nodes of its most common type",
     ),
     Column(
         "used",
-        lambda row: row[0].utilization,
+        lambda row: row.usage.utilization,
         SHARE,
         "utilization_ratio",
         "mean over seven days of the mean of the nodes",
@@ -176,20 +151,20 @@ CLUSTERS = Columns[tuple[ClusterUse, Leaner | None]](
     ),
     datum(
         "peak_gib",
-        lambda row: row[0].peak_gib,
+        lambda row: row.usage.peak_gib,
         "highest accelerator memory of any node within seven days",
     ),
-    Column("memory peak", lambda row: row[0].peak, NUMBER, missing="no reading"),
-    datum("fits", lambda row: row[1].type.name if row[1] else None),
+    Column("memory peak", lambda row: row.usage.peak, NUMBER, missing="no reading"),
+    datum("fits", lambda row: row.type and row.type.name),
     datum(
         "fits_nodes",
-        lambda row: row[1].nodes if row[1] else None,
+        lambda row: row.nodes or None,
         "fewest nodes that memory peak and work fill to 90 % at most",
     ),
-    Column("would fit", lambda row: _fitting(*row)),
+    Column("would fit", str),
     Column(
         "saves a month",
-        lambda row: saving(*row),
+        lambda row: row.saving,
         USD,
         "saves_usd_per_month",
         "(price of today's nodes - price of those that would fit) x 730",
@@ -396,7 +371,7 @@ def size(
         raise no_cluster(what, (usage.cluster for usage in clusters if usage.cluster))
 
     return as_read(
-        right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in chosen]),
+        right_size_card([leaner_of(usage, types.values(), offers) for usage in chosen]),
         "It is not known which clusters run",
         ports.world.source.read(request.at),
     )
@@ -409,24 +384,17 @@ Trnbot's own default.
 """
 
 
-def serving_sizes(
-    kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
-) -> Sequence[InstanceType]:
-    """Return the Inferentia2 sizes that hold a serving node's peak and work, the smallest first.
+def serving_size(usage: ClusterUse, types: Iterable[InstanceType]) -> InstanceType | None:
+    """Return the smallest Inferentia2 size that holds a serving node's peak and work.
 
-    Trn3 is sold for training and serving alike, so nothing is returned for it.
+    None for Trn3, which is sold for training and serving alike.
     """
-    if kind.family not in {"trn1", "trn1n", "trn2", "trn2u"}:
-        return ()
-
-    return _holding(
-        (size for size in types if size.family == "inf2"), peak_gib, kind.bf16_tflops * utilization
-    )
+    if usage.type.family not in {"trn1", "trn1n", "trn2", "trn2u"}:
+        return None
+    return smallest(usage, (size for size in types if size.family == "inf2"))
 
 
-def serve_card(
-    rows: Sequence[tuple[ClusterUse, Leaner | None]], notes: Sequence[Note], today: date
-) -> Card:
+def serve_card(rows: Sequence[Leaner], notes: Sequence[Note], today: date) -> Card:
     """List clusters that seem to serve on training chips, with the cost of Inferentia2."""
     quoted = note_lines(notes, today, "What others report; not applied to the numbers above")
     data = {"clusters": CLUSTERS.data(rows)}
@@ -437,8 +405,7 @@ def serve_card(
         )
         return Card("Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), data)
 
-    total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
-
+    total = sum((row.saving or Decimal(0) for row in rows), Decimal(0))
     saves = replace(CLUSTERS.columns[-1], missing="no price known")
 
     return Card(
@@ -472,17 +439,15 @@ def inference(ports: Ports, request: Request) -> Card:
     types, offers = ports.world.knowledge.types(), Offers(Pricing(ports).at(request.at))
     rows = []
     for usage in usages(ports, request.at):
-        if usage.utilization is None or usage.peak_gib is None or usage.trains:
+        if usage.utilization is None or usage.unread or usage.trains:
             continue
         # A steady, light load is what serving looks like where nobody says that it is.
         steady = usage.spread is not None and usage.spread < STEADY
         light = 0.02 < usage.utilization < 0.5
         if not usage.named_serving and not (steady and light):
             continue
-        if fitting := serving_sizes(usage.type, usage.peak_gib, busiest(usage), types.values()):
-            rows.append(
-                (usage, Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers)))
-            )
+        if size := serving_size(usage, types.values()):
+            rows.append(moved_to(usage, size, offers))
 
     return as_read(
         serve_card(rows, ports.world.knowledge.claims().of("serve"), request.at.date()),

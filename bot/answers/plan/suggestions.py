@@ -25,7 +25,7 @@ from bot.cards.card import (
 from bot.cards.columns import DAY, USD, Column, Columns, datum
 from bot.cards.words import about, as_read, period
 from bot.costs.suggestions import Suggestion
-from bot.errors import WrongInput, not_known
+from bot.errors import WrongInput, find_named
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import counted, usd
 from bot.model.request import Request
@@ -309,15 +309,13 @@ def suggestions_show(
 def _named(ports: Ports, request: Request, name: str) -> Suggestion:
     """Return a suggestion by its id, or raise `WrongInput`."""
     by_id = {x.id: x for x in suggestions_of(ports, request.at).suggestions}
-    if name not in by_id:
-        raise not_known(
-            f"There is no suggestion '{name}' now",
-            name,
-            by_id,
-            most=5,
-            otherwise="'suggestions' lists them",
-        )
-    return by_id[name]
+    return find_named(
+        f"There is no suggestion '{name}' now",
+        name,
+        by_id,
+        most=5,
+        otherwise="'suggestions' lists them",
+    )
 
 
 def _decide(ports: Ports, request: Request, name: str, verdict: Verdict, note: str) -> Card:

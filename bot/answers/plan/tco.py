@@ -8,8 +8,7 @@ from datetime import date
 from decimal import Decimal
 
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, refuse_amounts, usual_port
-from bot.answers.plan.comparison import SpeedRange
-from bot.answers.runs.costed import VERDICT, prices_alike, speeds_of, stated_speed
+from bot.answers.runs.costed import VERDICT, unused_lines, verdict_of
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
@@ -30,7 +29,7 @@ from bot.ports import Ports
 class Work:
     """State a year's training as the first type does it.
 
-    Node-hours a month, data out, compiling.
+    Node-hours a month, data out by a route, compiling.
     """
 
     nodes: int
@@ -39,6 +38,7 @@ class Work:
     egress_gb_a_month: Decimal
     compile_hours_a_month: Decimal
     """Of one node, while the others wait for nothing; Neuron types only."""
+    route: Transfer
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ def total(
     work: Work,
     price: Price,
     speed: float,
-    usd_per_gb: Decimal,
     compiles: bool,
     engineering_usd: Decimal,
 ) -> Total:
@@ -76,23 +75,10 @@ def total(
         work.compile_hours_a_month * work.months * price.usd_per_hour if compiles else Decimal(0)
     )
 
-    egress = work.egress_gb_a_month * work.months * usd_per_gb
+    egress = work.egress_gb_a_month * work.months * work.route.usd_per_gb
     parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
 
     return Total(price, speed, hours, *(cents(x) for x in parts))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Hold the first type, the second at each speed that somebody states, and what they rest on."""
-
-    work: Work
-    options: Sequence[Total]
-    speeds: SpeedRange
-    verdict: Verdict
-    route: Transfer
-    port: str
-    """What the line of engineering is, in a sentence."""
 
 
 OPTIONS = Columns[Total](
@@ -154,9 +140,13 @@ OPTIONS = Columns[Total](
 _LINES = ("instances", "egress", "compiling", "engineering", "node $/h", "node-hours", "total")
 
 
-def tco_card(comparison: Comparison, age: PriceAge) -> Card:
-    """Draw the first type, and the second at each speed that somebody states."""
-    work, options, speeds, today = comparison.work, comparison.options, comparison.speeds, age.today
+def tco_card(
+    work: Work, options: Sequence[Total], judged: Verdict, port: str, age: PriceAge
+) -> Card:
+    """Draw the first type, and the second at each speed that somebody states.
+
+    `port` says in a sentence what the line of engineering is.
+    """
     base, moved = options[0], options[1:]
     old, new = base.price.instance_type, moved[0].price.instance_type
     names = [f"{new.partition('.')[0]} at {option.speed:.2f}x" for option in moved]
@@ -167,7 +157,7 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         for column in OPTIONS.pick(*_LINES).drawn
     )
 
-    judged, verdict = comparison.verdict, str(comparison.verdict)
+    verdict = str(judged)
     if judged.ratios and base.total:
         # The verdict is of the hours that the work takes; the totals hold what is paid besides.
         ratios = sorted(float(option.total / base.total) for option in moved)
@@ -204,20 +194,14 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
                 for x in dict.fromkeys(option.price for option in options)
             ],
             [
-                quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).")
-                for x in speeds.voices
+                quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, age.today)}).")
+                for x in judged.speeds
             ],
-            [
-                quiet(
-                    f"Not used, because your own runs measured it: {x.factor:.2f}x, {x.kind}:"
-                    f" {x.says}."
-                )
-                for x in speeds.unused
-            ],
-            quiet(comparison.port),
+            unused_lines(judged),
+            quiet(port),
             quiet(
-                f"Estimated. Egress {usd(comparison.route.usd_per_gb, 2)} a GB"
-                f" ({cited(comparison.route, today)}). Storage is the same for both."
+                f"Estimated. Egress {usd(work.route.usd_per_gb, 2)} a GB"
+                f" ({cited(work.route, age.today)}). Storage is the same for both."
             ),
             Buttons(
                 (Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))
@@ -298,35 +282,26 @@ def tco(
     first, second = _type(old, types), _type(new, types)
     refuse((first.name == second.name, f"{first.name} is named twice; name two types."))
 
-    if speed is None:
-        speeds = speeds_of(ports, ports.world.source.read(request.at), first, second)
-    else:
-        speeds = stated_speed(first, second, float(speed), request.at)
-
-    names = (first.name, second.name)
-    market = Market(buy) if buy else None
-    prices = prices_alike(ports, request.at, names, market, where)
-    verdict = Verdict(*names, speeds.voices, prices)
-    if prices is None:
-        prices = _prices(
-            Offers(Pricing(ports).at(request.at)), names, market or Market.ON_DEMAND, where
-        )
+    reading, market = ports.world.source.read(request.at), Market(buy) if buy else None
+    stated = None if speed is None else float(speed)
+    verdict = verdict_of(ports, reading, (first, second), stated, market, where)
+    if verdict.prices is None:
+        offers = Offers(Pricing(ports).at(request.at))
+        raise _unpriced(offers, (first.name, second.name), market or Market.ON_DEMAND, where)
 
     port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
-    work = Work(nodes, hours, months, egress_gb, compile_hours)
     route = claims.transfer("internet")
+    work = Work(nodes, hours, months, egress_gb, compile_hours, route)
+    before, after = verdict.prices
     options = [
-        total(work, prices[0], 1.0, route.usd_per_gb, first.has_neuron, Decimal(0)),
+        total(work, before, 1.0, first.has_neuron, Decimal(0)),
         *(
-            total(work, prices[1], factor, route.usd_per_gb, second.has_neuron, port_usd)
-            for factor in sorted({voice.factor for voice in speeds.voices})
+            total(work, after, factor, second.has_neuron, port_usd)
+            for factor in sorted({voice.factor for voice in verdict.speeds})
         ),
     ]
 
-    return tco_card(
-        Comparison(work, options, speeds, verdict, route, port),
-        PriceAge.on(request.at, ports.policy),
-    )
+    return tco_card(work, options, verdict, port, PriceAge.on(request.at, ports.policy))
 
 
 def _port(
@@ -361,26 +336,14 @@ def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
     return max(family, key=lambda kind: kind.chips) if family else known_type(name, types)
 
 
-def _prices(
-    offers: Offers, names: tuple[str, str], market: Market, region: str
-) -> tuple[Price, Price]:
-    """Return the price of both in one region; raise `Unavailable` naming where each is known."""
+def _unpriced(offers: Offers, names: tuple[str, str], market: Market, region: str) -> Unavailable:
+    """Return the refusal of two types that have no price in one region, naming where each has."""
     for name in names:
         if not offers.regions(name, market):
             sold_as = [x.value for x in Market if offers.regions(name, x)]
             hint = f"try buy={' or '.join(sold_as)}" if sold_as else "name another type"
-            raise Unavailable(f"No {market.value} price of {name} is known; {hint}.")
-    where = region or offers.shared_region(names, market) or ""
-    old, new = (offers.here(name, market, where) for name in names)
-    if old is None or new is None:
-        regions = "; ".join(
-            f"{name} in {', '.join(offers.regions(name, market))}" for name in names
-        )
-        sold = (
-            f"{region} has no {market.value} price of both"
-            if region
-            else f"no region has a {market.value} price of both"
-        )
-        raise Unavailable(f"Prices of two regions are not compared, and {sold}: {regions}.")
+            return Unavailable(f"No {market.value} price of {name} is known; {hint}.")
 
-    return old, new
+    regions = "; ".join(f"{name} in {', '.join(offers.regions(name, market))}" for name in names)
+    sold = f"{region or 'no region'} has {'no' if region else 'a'} {market.value} price of both"
+    return Unavailable(f"Prices of two regions are not compared, and {sold}: {regions}.")

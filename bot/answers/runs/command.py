@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -52,7 +51,8 @@ from bot.cards.words import as_read, percent
 from bot.costs import training
 from bot.costs.goodput import run_goodput
 from bot.costs.node_time import NodeTime
-from bot.errors import TrnbotError, Unavailable, WrongInput, not_known, refuse
+from bot.errors import TrnbotError, Unavailable, WrongInput, refuse, require_known
+from bot.grammar.names import refuse_unwritable
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.codec import by_key
 from bot.model.money import cents, counted
@@ -188,10 +188,7 @@ def baseline_keep(
 ) -> Card:
     """Write the epochs, losses and tokens of a run as a baseline."""
     baseline = as_ or name
-    if not re.fullmatch(r"[\w.-]{1,60}", baseline):
-        raise WrongInput(
-            f"'{baseline[:60]}' cannot be a name; use letters, digits, dots and dashes."
-        )
+    refuse_unwritable(baseline)
     run = find_run(costed_runs(ports, request.at), name)
     BASELINES.put(ports.stores.documents, baseline, Baseline.of(run, request.at))
 
@@ -254,13 +251,12 @@ def migration_close(
 ) -> Card:
     """Forget it; baselines stay."""
     names = MIGRATIONS.keys(ports.stores.documents, MOST)
-    if name not in names:
-        raise not_known(
-            f"No migration '{name}' is open",
-            name,
-            names,
-            otherwise="open one by 'migration open RUN baseline=NAME'",
-        )
+    require_known(
+        f"No migration '{name}' is open",
+        name,
+        names,
+        otherwise="open one by 'migration open RUN baseline=NAME'",
+    )
     MIGRATIONS.drop(ports.stores.documents, name)
 
     return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})

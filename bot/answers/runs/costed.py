@@ -10,7 +10,7 @@ from datetime import date, datetime
 
 import numpy as np
 
-from bot.answers.plan.comparison import SpeedRange, speed_range
+from bot.cards.card import Text, quiet
 from bot.cards.columns import RATIO, Columns, datum
 from bot.costs.pricing import BilledHour, Offers, Pricing, billed_hours
 from bot.costs.training import (
@@ -23,14 +23,14 @@ from bot.costs.training import (
     reporting,
     run_cost,
 )
-from bot.costs.verdict import Verdict, like_for_like, measured_speed
+from bot.costs.verdict import Verdict, like_for_like, measured_speed, stated_speeds
 from bot.errors import WrongInput, not_known
 from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Instance, InstanceType, Market
-from bot.model.frame import Doubles, Frame, Mask
+from bot.model.frame import Doubles, Floats, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.price import Price
-from bot.model.reading import Reading
+from bot.model.reading import Reading, utilization_of
 from bot.model.run import Claim, Run, Sign, nodes_of
 from bot.model.window import Window
 from bot.ports import Documents, Ports
@@ -272,7 +272,7 @@ def _nodes(
         by = "the whole cluster"
         free = {x.id for x in nodes}
         beside = seen and seen.pick([i for i, x in enumerate(seen.things) if x.instance in free])
-        apart = strangers(used(beside)) if beside else np.zeros(0, dtype=bool)
+        apart = strangers(utilization_of(beside)) if beside else np.zeros(0, dtype=bool)
         if beside and apart.any():
             by = "how they worked, up and down together"
             gone = {x.instance for x in beside.pick(apart).things}
@@ -364,12 +364,6 @@ _ALIKE, _APART = 0.7, 0.3
 """Correlations from which two nodes move together, and under which they do not."""
 
 
-def used(nodes: Frame) -> Doubles:
-    """Return the utilization of each node, of cores or of GPUs, (n_nodes, n_steps)."""
-    cores = nodes.of("neuroncore_utilization_ratio").astype(np.float64)
-    return np.where(np.isnan(cores), nodes.of("gpu_utilization_ratio"), cores)
-
-
 def without_runtime(nodes: Frame) -> Mask:
     """Return which nodes were read and never had a runtime, (n_nodes,)."""
     signs = np.stack([nodes.of(name) for name in _RUNTIME])
@@ -377,7 +371,7 @@ def without_runtime(nodes: Frame) -> Mask:
     return np.asarray(~(signs > 0).any(axis=(0, 2)) & ~np.isnan(signs).all(axis=(0, 2)))
 
 
-def strangers(levels: Doubles) -> Mask:
+def strangers(levels: Floats) -> Mask:
     """Return which nodes do not move with the largest group that moves together, (n_nodes,).
 
     Nobody where no two nodes move together: of steady work nothing can be told. A node that was
@@ -386,7 +380,7 @@ def strangers(levels: Doubles) -> Mask:
     n = len(levels)
     readings = ~np.isnan(levels)
     group = np.zeros(n, dtype=bool)
-    alike = _correlations(levels, readings)
+    alike = _correlations(levels.astype(np.float64), readings)
     remaining = np.arange(n)
     while remaining.size:
         # From the node with most others that move like it: they are a group.
@@ -440,43 +434,63 @@ VERDICT = Columns[Verdict](
 )
 
 
-def speeds_of(ports: Ports, reading: Reading, old: InstanceType, new: InstanceType) -> SpeedRange:
-    """Return the work of a node of `new`, by the account's own runs, else as others state it.
+def unused_lines(verdict: Verdict) -> list[Text]:
+    """Quote what others say of a speed that the account's own runs tell."""
+    return [
+        quiet(f"Not used, because your own runs measured it: {x.factor:.2f}x, {x.kind}: {x.says}.")
+        for x in verdict.unused
+    ]
 
-    Raise `WrongInput` where nothing compares the two. May block.
+
+def verdict_of(
+    ports: Ports,
+    reading: Reading,
+    types: tuple[InstanceType, InstanceType],
+    speed: float | None = None,
+    market: Market | None = None,
+    region: str = "",
+) -> Verdict:
+    """Return which of two types does the same work for less; may block.
+
+    At the speed that the asker states, else by the account's own runs, else as others state it.
+    Raise `WrongInput` where nothing compares the two.
     """
-    knowledge, frame, now = ports.world.knowledge, reading.frame("run"), reading.now
-    names = {old.name, new.name}
+    (old, new), knowledge = types, ports.world.knowledge
+    if speed is None:
+        measured = _speeds_of_runs(ports, reading, old, new)
+        stated = stated_speeds(old, new, knowledge.types(), knowledge.claims())
+    else:
+        says = f"a node of {new.name} does {speed:g} times the work of one of {old.name}"
+        typed = SpeedUp(
+            *(old.family, new.family, speed, ClaimKind.TYPED, says),
+            source="as you state",
+            asof=reading.now.date(),
+        )
+        measured, stated = (), (typed,)
+    if not (measured or stated):
+        raise WrongInput(
+            f"No source compares {old.name} with {new.name}; run the model on both and compare"
+            " the cost of an epoch."
+        )
+
+    prices = prices_alike(ports, reading.now, (old.name, new.name), market, region)
+    unused = stated if measured else ()
+    return Verdict(old.name, new.name, measured or stated, prices, unused=unused)
+
+
+def _speeds_of_runs(
+    ports: Ports, reading: Reading, old: InstanceType, new: InstanceType
+) -> tuple[SpeedUp, ...]:
+    """Return the work of a node of `new` by the account's own runs; nothing without runs on both."""
+    frame, names = reading.frame("run"), {old.name, new.name}
     nodes = [x for x in reading.inventory.instances.values() if x.labels.instance_type in names]
-    measured: Sequence[SpeedUp] = ()
-    if frame is not None and {x.labels.instance_type for x in nodes} == names:
-        clusters = {x.labels.cluster for x in nodes}
-        runs = [x for x in reading.runs if x.parameters and x.labels.cluster in clusters]
-        # A speed is work over node-hours: no dollar of the bill is asked for.
-        costed = _costed(reading, frame, runs, Pricing(ports).at(now), {})
-        measured = measured_speeds(costed, old, new, now.date())
-
-    return speed_range(old, new, knowledge.types(), knowledge.claims(), measured)
-
-
-def stated_speed(old: InstanceType, new: InstanceType, factor: float, at: datetime) -> SpeedRange:
-    """Return the speed that the asker states."""
-    return SpeedRange(
-        factor,
-        factor,
-        factor,
-        (
-            SpeedUp(
-                old.family,
-                new.family,
-                factor,
-                ClaimKind.TYPED,
-                f"a node of {new.name} does {factor:g} times the work of one of {old.name}",
-                source="as you state",
-                asof=at.date(),
-            ),
-        ),
-    )
+    if frame is None or {x.labels.instance_type for x in nodes} != names:
+        return ()
+    clusters = {x.labels.cluster for x in nodes}
+    runs = [x for x in reading.runs if x.parameters and x.labels.cluster in clusters]
+    # A speed is work over node-hours: no dollar of the bill is asked for.
+    costed = _costed(reading, frame, runs, Pricing(ports).at(reading.now), {})
+    return measured_speeds(costed, old, new, reading.now.date())
 
 
 def verdict_of_runs(ports: Ports, at: datetime, old: Sample, new: Sample) -> Verdict:
