@@ -312,12 +312,12 @@ def refusal(
         return redirect(f"{LOGIN_PATH}{after}")
 
     if by_token:
-        asked = "its token (TRNBOT_WEB_TOKEN), or one that 'trnbot tokens make' made"
+        proof = "its token (TRNBOT_WEB_TOKEN), or one that 'trnbot tokens make' made"
     else:
-        asked = "a person who signed in, or a token that 'trnbot tokens make' made"
+        proof = "a person who signed in, or a token that 'trnbot tokens make' made"
     return web.Response(
         status=401,
-        text=f"{because} The console asks for {asked}.\n".lstrip(),
+        text=f"{because} The console asks for {proof}.\n".lstrip(),
         headers={"WWW-Authenticate": "Bearer"},
     )
 

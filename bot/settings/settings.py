@@ -285,8 +285,8 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
     if not mistakes:
         mistakes += conflicts(values)
     if mistakes:
-        each = [line for mistake in mistakes for line in mistake.splitlines()]
-        raise WrongInput("\n".join(sorted(each, key=_line_of)))
+        sentences = [line for mistake in mistakes for line in mistake.splitlines()]
+        raise WrongInput("\n".join(sorted(sentences, key=_line_of)))
     teams_set = texts["teams.app_id"][1] == "MicrosoftAppId"
     return Settings(values, policy, tuple(serving_conflicts(values, teams_set=teams_set)))
 

@@ -360,14 +360,14 @@ def _rotate_token(store: DocumentStore, options: Options, name: str) -> None:
         raise WrongInput("'tokens rotate' keeps scope and lines; revoke the token to change them.")
     token = _token_named(store, name)
 
-    now = wall_clock()
+    start = wall_clock()
     length = _length_of_token(options, token.until - token.made)
-    renewed = replace(token, until=now + length, made=now, by=terminal_user())
+    renewed = replace(token, until=start + length, made=start, by=terminal_user())
     print(make_token(store, name, renewed, replaces=True))
 
 
-def _length_of_token(options: Options, otherwise: timedelta) -> timedelta:
-    length = parse_duration(options.values["expires"]) if "expires" in options.values else otherwise
+def _length_of_token(options: Options, usual: timedelta) -> timedelta:
+    length = parse_duration(options.values["expires"]) if "expires" in options.values else usual
     if not timedelta(0) < length <= _GOOD_AT_MOST:
         raise WrongInput(f"A token lasts a year at most; write --expires {_GOOD_FOR}.")
     return length

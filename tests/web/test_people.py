@@ -365,12 +365,12 @@ async def test_a_token_ends_by_time_and_by_being_revoked_and_guessing_it_is_boun
 async def test_a_token_that_is_made_anew_ends_the_old_one_with_the_next_request():
     async with Console(Known()) as console:
         old = console.token("member", name="ci")
-        kept = TOKENS.get(console.shelf, "ci")
-        fresh = make_token(console.shelf, "ci", replace(kept, by="b"), replaces=True)
+        before = TOKENS.get(console.shelf, "ci")
+        fresh = make_token(console.shelf, "ci", replace(before, by="b"), replaces=True)
         new = {"Authorization": f"Bearer {fresh}"}
         statuses = [(await console.client.get("/", headers=x)).status for x in (old, new)]
     assert statuses == [401, 200]
-    assert TOKENS.get(console.shelf, "ci").scope == kept.scope == "member"
+    assert TOKENS.get(console.shelf, "ci").scope == before.scope == "member"
 
 
 def test_a_token_has_a_known_scope_and_a_name_of_its_own():
