@@ -182,7 +182,7 @@ _SAID = {
     Reason.WORSE: "That it became worse was sent",
     Reason.OVER: "Its end was sent",
     Reason.REMINDER: "A reminder that nobody had acknowledged it was sent",
-    Reason.DECIDED: "What was decided, or that a snooze ended, was sent",
+    Reason.DECIDED: "An update was sent",
     Reason.UPDATED: "Its newest dollars were sent",
 }
 
