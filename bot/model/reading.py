@@ -6,7 +6,7 @@ Find in it scattered jobs, unused storage and used throughput.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -17,7 +17,7 @@ import numpy as np
 
 from bot.model.anomaly import Detection
 from bot.model.codec import by_key
-from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume
+from bot.model.fleet import FileSystem, Instance, Inventory, Notice, Refusal, Volume
 from bot.model.frame import Floats, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import counted
@@ -272,11 +272,8 @@ def bill_coverage(
     return Coverage()
 
 
-def _reporting(reading: Reading) -> tuple[list[str], list[str]]:
-    """Return the types of the accelerated nodes that run, and of those that sent no metrics lately.
-
-    One for each node.
-    """
+def _reporting(reading: Reading) -> tuple[Collection[Instance], Collection[Instance]]:
+    """Return the accelerated nodes that run, and those of them that sent no metrics lately."""
     frame, nodes, reporting = reading.frame("node"), reading.inventory.accelerated, set[str]()
     if frame is not None and frame.n_steps:
         hour = frame.last(_NOW).values
@@ -285,24 +282,27 @@ def _reporting(reading: Reading) -> tuple[list[str], list[str]]:
         reporting = set(map(attrgetter("instance"), compress(frame.things, (~mute).tolist())))
     # At most ticks all report: then no node is looked at by itself.
     unread = nodes.keys() - reporting
-    silent = [name for name in unread if reading.now - nodes[name].launched_at > _NOW]
-    return [node.labels.instance_type for node in nodes.values()], [
-        nodes[name].labels.instance_type for name in silent
-    ]
+    silent = [nodes[name] for name in unread if reading.now - nodes[name].launched_at > _NOW]
+    return nodes.values(), silent
 
 
 def coverage_of(
-    reading: Reading, asked: tuple[Sequence[str], Sequence[str]] | None = None
+    reading: Reading, asked: tuple[Collection[Instance], Collection[Instance]] | None = None
 ) -> Coverage:
     """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown.
 
-    `asked` are the types of the nodes it is asked for, and of the silent ones: else of all.
+    `asked` are the nodes it is asked for, and the silent ones of them: else all.
     """
-    types, silent_types = asked or _reporting(reading)
-    nodes, silent, whose = len(types), len(silent_types), ""
-    # Types that never report are no nodes that fell silent.
-    if 0 < silent < nodes and not set(silent_types) & set(Counter(types) - Counter(silent_types)):
-        whose = f": all of {', '.join(sorted(set(silent_types)))}"
+    asked_nodes, silent_nodes = asked or _reporting(reading)
+    nodes, silent, whose = len(asked_nodes), len(silent_nodes), ""
+    if 0 < silent < nodes:
+        types, silent_types = (
+            Counter(node.labels.instance_type for node in some)
+            for some in (asked_nodes, silent_nodes)
+        )
+        # Types that never report are no nodes that fell silent.
+        if not silent_types.keys() & (types - silent_types).keys():
+            whose = f": all of {', '.join(sorted(silent_types))}"
     troubles = list(dict.fromkeys([*reading.missing, *map(str, reading.gaps)]))
     sentences = troubles[:_NAMED]
     if unnamed := len(troubles) - len(sentences):

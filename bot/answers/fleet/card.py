@@ -506,9 +506,8 @@ def no_nodes(reading: Reading) -> Card:
 
 def seen_of(rows: Sequence[NodeRow], reading: Reading) -> Coverage:
     """Return how much is known of some nodes: `fleet` and `idle` say the same of silent ones."""
-    types = [row.instance.labels.instance_type for row in rows]
-    silent = [row.instance.labels.instance_type for row in rows if row.state is NodeState.NO_DATA]
-    return coverage_of(reading, (types, silent))
+    silent = [row.instance for row in rows if row.state is NodeState.NO_DATA]
+    return coverage_of(reading, ([row.instance for row in rows], silent))
 
 
 def unread(rows: Sequence[NodeRow], reading: Reading) -> tuple[Block, ...]:
