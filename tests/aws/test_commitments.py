@@ -202,7 +202,7 @@ async def test_without_quotes_the_answer_says_so(ask):
     card = await ask(hours=(24,))
     assert card.data["commitments"]["offers"] == []
     assert any(
-        "No rate of a Savings Plan or a reserved instance is known" in str(block)
+        "No offer of a new Savings Plan or reserved instance is known" in str(block)
         for block in card.blocks
     )
 

@@ -1,4 +1,4 @@
-"""Work over two seconds shows how far it is: a bar on a terminal, nothing in a pipe, and `--json` stays clean."""
+"""Work over two seconds shows how far it is: a bar on a terminal, now and then a line in a pipe, and `--json` stays clean."""
 
 import io
 import json
