@@ -200,9 +200,9 @@ def date_commitments(
     """Date the ends of commitments of which no row says it: FOCUS has no column for it."""
     undated = "FROM thing WHERE commitment <> '' GROUP BY commitment HAVING count(lapses) = 0"
     names = [name for (name,) in db.execute(f"SELECT commitment {undated}").fetchall()]
-    known = ends() if names else {}
-    for name in known.keys() & set(names):
-        db.execute("UPDATE thing SET lapses = $2 WHERE commitment = $1", [name, naive(known[name])])
+    dates = ends() if names else {}
+    for name in dates.keys() & set(names):
+        db.execute("UPDATE thing SET lapses = $2 WHERE commitment = $1", [name, naive(dates[name])])
 
 
 def _used_span(fee: _Fee) -> _Span | None:

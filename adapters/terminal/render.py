@@ -495,8 +495,8 @@ class ProgressBar:
     def __call__(self, what: str, done: int, of: int) -> None:
         """Draw how far it is, where it has lasted for long enough to be worth a line."""
         now = self._clock()
-        after, every = (AFTER_S, EVERY_S) if self._watched else (LOGGED_S, LOGGED_S)
-        if now - self._began < after or now - self._drawn < every:
+        first_s, interval_s = (AFTER_S, EVERY_S) if self._watched else (LOGGED_S, LOGGED_S)
+        if now - self._began < first_s or now - self._drawn < interval_s:
             return
         self._drawn = now
         if not self._watched:

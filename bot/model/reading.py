@@ -297,8 +297,8 @@ def coverage_of(
     nodes, silent, whose = len(asked_nodes), len(silent_nodes), ""
     if 0 < silent < nodes:
         types, silent_types = (
-            Counter(node.labels.instance_type for node in some)
-            for some in (asked_nodes, silent_nodes)
+            Counter(node.labels.instance_type for node in group)
+            for group in (asked_nodes, silent_nodes)
         )
         # Types that never report are no nodes that fell silent.
         if not silent_types.keys() & (types - silent_types).keys():

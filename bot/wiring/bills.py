@@ -76,8 +76,8 @@ def open_bill(settings: Settings, live: Live | None, folder: Path) -> Billing:
         return commitment_ends(responses())
 
     due = AtMostEvery(_LOOK_SECONDS, monotonic)
-    known = replace(options, due=due, blocks=Once(recorded_blocks), ends=recorded_ends)
-    return open_billing(folder, known)
+    options = replace(options, due=due, blocks=Once(recorded_blocks), ends=recorded_ends)
+    return open_billing(folder, options)
 
 
 def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:

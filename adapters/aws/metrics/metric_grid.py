@@ -393,10 +393,10 @@ class TrainingRuns:
 
         Most of a long history ended long ago: one is asked again where it may say something new.
         """
-        said = []
+        runs = []
         for place, history in enumerate(self._histories):
             newest = self._newest[place]
             if not newest.since <= now < newest.until:
                 newest = self._newest[place] = history.at(now)
-            said.append(newest.run)
-        return tuple(run for run in said if run)
+            runs.append(newest.run)
+        return tuple(run for run in runs if run)
