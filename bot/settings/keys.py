@@ -137,7 +137,7 @@ _external_id = fitting(
     str,
 )
 _in_s3 = fitting(
-    r"s3://[a-z0-9.-]{3,63}(/.*)?", "'{text}' is not a place in S3; write s3://BUCKET/PREFIX.", str
+    r"s3://[\w.-]{3,255}(/.*)?", "'{text}' is not a place in S3; write s3://BUCKET/PREFIX.", str
 )
 _athena_table = fitting(
     r"\w[\w-]*\.\w[\w-]*", "'{text}' names no Athena table; write DATABASE.TABLE.", str
