@@ -62,7 +62,7 @@ READ = {
     "aws.regions": {"us-gov-west-1, eu-west-1": ("us-gov-west-1", "eu-west-1"), "": ()},
     "aws.billing": {"": "", "s3://b.c": "s3://b.c", "s3://bills/p/q": "s3://bills/p/q"},
     "aws.athena": {"": "", "bills.cur-2": "bills.cur-2"},
-    "aws.athena_output": {"s3://results": "s3://results"},
+    "aws.athena_output": {"s3://Old_Results/p": "s3://Old_Results/p"},
     "aws.stream": {"s3://one/p,s3://two": ("s3://one/p", "s3://two")},
     "aws.events": {
         "https://sqs.us-west-2.amazonaws.com/1/a": ("https://sqs.us-west-2.amazonaws.com/1/a",)
@@ -121,7 +121,7 @@ REFUSED = {
     "spark.server": ("spark://x", "sc://x:1/;token", "sc://x:1;token=a", "sc://u@x"),
     "spark.table": ("a.b.c.d", "a b", "s3://b/`"),
     "aws.regions": ("banana", "us-west-2, us-west-", "us-west-2a"),
-    "aws.billing": ("billing/exports", "s3://b/p", "s3://Bills/p"),
+    "aws.billing": ("billing/exports", "s3://b/p"),
     "aws.athena": ("cur", "a.b.c"),
     "aws.athena_output": ("results",),
     "aws.stream": ("s3://good/p, bad",),
