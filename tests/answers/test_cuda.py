@@ -50,7 +50,7 @@ def ask(line: str, surface: str = "terminal"):
 
 def test_an_address_names_its_package_and_what_names_none_is_said():
     text = """-r other.txt
---extra-index-url https://download.pytorch.org/whl/cu124
+--extra-index-url https://packages.example/cu124
 git+https://github.com/NVIDIA/apex.git
 git+ssh://git@github.com/Dao-AILab/flash-attention@v2.7
 https://example.invalid/wheels/torch-2.5.1+cu124-cp311-cp311-linux_x86_64.whl
@@ -63,7 +63,7 @@ https://example.invalid/wheels/torch-2.5.1+cu124-cp311-cp311-linux_x86_64.whl
     ]
     assert unread(text) == (
         "-r other.txt",
-        "--extra-index-url https://download.pytorch.org/whl/cu124",
+        "--extra-index-url https://packages.example/cu124",
     )
 
 
