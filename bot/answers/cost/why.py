@@ -62,6 +62,12 @@ class CostChange:
     """How much of the fleet the alerts are about."""
 
     @property
+    def largest(self) -> tuple[Driver, ...]:
+        """Return the drivers that have a row each, the largest by either measure, in their order."""
+        ranked = sorted(self.drivers, key=lambda x: -max(abs(x.net), abs(x.amortised)))
+        return tuple(driver for driver in self.drivers if driver in ranked[:_MOST])
+
+    @property
     def by_net(self) -> bool:
         """Return whether net tells it: of all that an account pays.
 
@@ -247,12 +253,11 @@ def change_card(change: CostChange) -> Card:
     filters = "".join(f" · {condition}" for condition in change.filters)
 
     # Drivers that are small by both measures stand in one row, so that all rows add up.
-    largest = sorted(drivers, key=lambda x: -max(abs(x.net), abs(x.amortised)))[:_MOST]
-    shown = [driver for driver in drivers if driver in largest]
+    largest = change.largest
     smaller = [driver for driver in drivers if driver not in largest]
     smaller_usd = sum((driver.net for driver in smaller), Decimal(0))
     smaller_amortised = sum((driver.amortised for driver in smaller), Decimal(0))
-    drawn = [driver for driver in shown if cents(driver.net) or cents(driver.amortised)]
+    drawn = [driver for driver in largest if cents(driver.net) or cents(driver.amortised)]
     amounts = [(reason(x), _detail(x), x.net, x.amortised) for x in drawn]
     if smaller:
         amounts.append(
@@ -316,7 +321,7 @@ def change_card(change: CostChange) -> Card:
             "change_usd": change.amortised,
             "net_change_usd": change.net,
             "settled": change.settled,
-            "drivers": [driver_data(driver) for driver in shown],
+            "drivers": [driver_data(driver) for driver in largest],
             "smaller": [driver_data(driver) for driver in smaller],
             "smaller_usd": smaller_usd,
             "alerts": [alert.id for alert in change.alerts],
